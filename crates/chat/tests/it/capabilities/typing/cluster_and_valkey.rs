@@ -3,10 +3,11 @@
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::RedisCluster;
 
-use super::fixture::World;
+use super::fixture::TypingFixture;
 use super::{listening, nodes, stored_keys, throttle};
+use crate::support::Fixture;
 
-async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
+async fn on(mut open: impl AsyncFnMut(TypingLayout) -> TypingFixture) {
     for layout in [TypingLayout::Document, TypingLayout::Flag] {
         println!("{layout}");
         stored_keys::a_start_is_stored_as_documented(open(layout).await).await;
@@ -25,10 +26,10 @@ async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
 #[tokio::test]
 async fn the_layouts_live_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
-    on(async |layout| World::cluster(&mut cluster, layout).await).await;
+    on(async |layout| TypingFixture::cluster(&mut cluster, layout).await).await;
 }
 
 #[tokio::test]
 async fn the_layouts_live_on_valkey() {
-    on(World::valkey).await;
+    on(TypingFixture::valkey).await;
 }

@@ -4,19 +4,19 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use parlor_chat::context::{ChatContext, Timestamp};
-use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{Channel, KeySettings, Keyspace, Preset, TtlName, TypingLayout};
 use parlor_chat::typing::{Typing, TypingListener};
 use parlor_store::{BusEvent, BusSubscription};
-use parlor_testkit::RedisCluster;
 
+use crate::support::Fixture;
 use crate::support::backend::TestBackend;
+pub use crate::support::{conversation, user, with_timeout};
 
 /// Users who type to show how far a listener has come.
 const MARKER_USER: &str = "marker-";
 
-pub struct World {
-    ground: TestBackend,
+pub struct TypingFixture {
+    backend: TestBackend,
     pub keys: Keyspace,
     pub layout: TypingLayout,
     /// The running nodes.
@@ -25,46 +25,7 @@ pub struct World {
     markers: u32,
 }
 
-impl World {
-    pub async fn embedded(layout: TypingLayout) -> Self {
-        Self::on(TestBackend::embedded().await, layout).await
-    }
-
-    pub async fn redis(layout: TypingLayout) -> Self {
-        Self::on(TestBackend::redis().await, layout).await
-    }
-
-    pub async fn valkey(layout: TypingLayout) -> Self {
-        Self::on(TestBackend::valkey().await, layout).await
-    }
-
-    pub async fn cluster(cluster: &mut RedisCluster, layout: TypingLayout) -> Self {
-        Self::on(TestBackend::cluster(cluster).await, layout).await
-    }
-
-    pub async fn impatient(layout: TypingLayout) -> Self {
-        Self::on(TestBackend::redis_with_short_timeout().await, layout).await
-    }
-
-    async fn on(ground: TestBackend, layout: TypingLayout) -> Self {
-        let mut settings = settings(layout);
-        ground.extend_typing_ttl(&mut settings);
-        let keys = ground.keys(settings);
-        let channel = keys.conversation_channel(&conversation("c1"));
-        let frames = ground.store.bus().subscribe_sharded(channel.as_str());
-        let mut world = Self {
-            frames: frames.await.unwrap(),
-            keys,
-            layout,
-            nodes: Vec::new(),
-            markers: 0,
-            ground,
-        };
-        world.nodes.push(world.start());
-        world.nodes.push(world.start());
-        world
-    }
-
+impl TypingFixture {
     /// Creates another node.
     pub fn start(&self) -> Typing {
         Typing::new(ChatContext::new(self.store.clone(), self.keys.clone()))
@@ -169,24 +130,39 @@ impl World {
     }
 }
 
-impl Deref for World {
+impl Fixture<TypingLayout> for TypingFixture {
+    async fn on(backend: TestBackend, layout: TypingLayout) -> Self {
+        let mut settings = settings(layout);
+        backend.extend_typing_ttl(&mut settings);
+        let keys = backend.keys(settings);
+        let channel = keys.conversation_channel(&conversation("c1"));
+        let frames = backend.store.bus().subscribe_sharded(channel.as_str());
+        let mut fixture = Self {
+            frames: frames.await.unwrap(),
+            keys,
+            layout,
+            nodes: Vec::new(),
+            markers: 0,
+            backend,
+        };
+        fixture.nodes.push(fixture.start());
+        fixture.nodes.push(fixture.start());
+        fixture
+    }
+}
+
+impl Deref for TypingFixture {
     type Target = TestBackend;
 
     fn deref(&self) -> &TestBackend {
-        &self.ground
+        &self.backend
     }
 }
 
-impl DerefMut for World {
+impl DerefMut for TypingFixture {
     fn deref_mut(&mut self) -> &mut TestBackend {
-        &mut self.ground
+        &mut self.backend
     }
-}
-
-/// Waits for a future with a timeout.
-pub async fn with_timeout<T>(what: impl Future<Output = T>) -> T {
-    let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, what).await.unwrap()
 }
 
 /// Default settings with this layout.
@@ -203,14 +179,6 @@ pub fn frame(until: u64, user: &str) -> Vec<u8> {
     frame.push(u8::try_from(user.len()).unwrap());
     frame.extend(user.as_bytes());
     frame
-}
-
-pub fn user(id: &str) -> UserId {
-    UserId::new(id).unwrap()
-}
-
-pub fn conversation(id: &str) -> ConversationId {
-    ConversationId::new(id).unwrap()
 }
 
 pub async fn start(node: &Typing, conv: &str, who: &str) {

@@ -4,21 +4,22 @@ use parlor_chat::api::error_code::Code;
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
-use super::fixture::{World, conversation, listen, start, typers, user};
+use super::fixture::{TypingFixture, conversation, listen, start, typers, user};
+use crate::support::Fixture;
 
 #[tokio::test]
 async fn while_redis_is_away_starts_fail_and_ends_are_told() {
-    let mut world = World::impatient(TypingLayout::Document).await;
+    let mut fixture = TypingFixture::redis_with_short_timeout(TypingLayout::Document).await;
     let (conv, bob) = (conversation("c1"), user("bob"));
-    let mut listener = listen(&world.nodes[0], "c1").await;
-    start(&world.nodes[0], "c1", "alice").await;
+    let mut listener = listen(&fixture.nodes[0], "c1").await;
+    start(&fixture.nodes[0], "c1", "alice").await;
     assert_eq!(
-        world.change_texts(&mut listener, "c1").await,
+        fixture.change_texts(&mut listener, "c1").await,
         ["alice types"]
     );
-    world.server.as_mut().unwrap().kill9();
+    fixture.server.as_mut().unwrap().kill9();
 
-    let node = &world.nodes[0];
+    let node = &fixture.nodes[0];
     let refused = node.start(&conv, &bob, None).await.unwrap_err();
     assert_eq!(refused.code(), Code::StoreUnavailable);
     let refused = node.stop(&conv, &bob).await.unwrap_err();
@@ -33,7 +34,7 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
     let refused = other.subscribe(&elsewhere).await.unwrap_err();
     assert!(refused.is_store_unavailable());
     // Time goes on without the store.
-    world.store.clock().advance(world.ttl());
+    fixture.store.clock().advance(fixture.ttl());
     let change = eventually("alice is told to have stopped", async || {
         // It may want to read what it missed, and cannot.
         let _ = node.expire().await;
@@ -42,8 +43,8 @@ async fn while_redis_is_away_starts_fail_and_ends_are_told() {
     .await;
     assert_eq!((change.user_id.as_str(), change.typing), ("alice", false));
 
-    world.server.as_mut().unwrap().restart_empty().await;
-    let node = &world.nodes[0];
+    fixture.server.as_mut().unwrap().restart_empty().await;
+    let node = &fixture.nodes[0];
     // The throttle does not suppress a start that failed, although no time has passed.
     eventually("bob types", async || node.start(&conv, &bob, None).await).await;
     assert_eq!(typers(node, "c1").await, ["bob"]);

@@ -12,7 +12,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::{Model, Place};
-use super::fixture::{World, conversation, start, stop, typers, user, with_timeout};
+use super::fixture::{TypingFixture, conversation, start, stop, typers, user, with_timeout};
+use crate::support::Fixture;
 
 const HISTORIES: u64 = 60;
 const STEPS: usize = 60;
@@ -49,11 +50,11 @@ struct History {
 }
 
 async fn histories(layout: TypingLayout) {
-    let mut world = World::embedded(layout).await;
+    let mut fixture = TypingFixture::embedded(layout).await;
     for seed in 0..HISTORIES {
         let ear = |node: usize, quick| Ear {
             node,
-            listener: world.nodes[node].listener(),
+            listener: fixture.nodes[node].listener(),
             rooms: BTreeSet::new(),
             believed: BTreeSet::new(),
             reads_every_step: quick,
@@ -62,30 +63,30 @@ async fn histories(layout: TypingLayout) {
         let convs = [0, 1].map(|it| format!("c{seed}-{it}"));
         let mut bus = Vec::new();
         for conv in &convs {
-            let channel = world.channel(conv);
-            let subscribed = world.store.bus().subscribe_sharded(channel.as_str());
+            let channel = fixture.channel(conv);
+            let subscribed = fixture.store.bus().subscribe_sharded(channel.as_str());
             bus.push(subscribed.await.unwrap());
         }
         let mut history = History {
             rng: StdRng::seed_from_u64(seed),
-            model: Model::new(world.ttl()),
+            model: Model::new(fixture.ttl()),
             ears,
             convs,
             bus,
             done: vec![format!("{layout} {seed}")],
         };
         for _ in 0..STEPS {
-            let seated = history.step(&mut world).await;
-            history.bus_is_empty(&world).await;
-            history.store_agrees(&world).await;
-            history.listeners_agree(&mut world, seated).await;
+            let seated = history.step(&mut fixture).await;
+            history.bus_is_empty(&fixture).await;
+            history.store_agrees(&fixture).await;
+            history.listeners_agree(&mut fixture, seated).await;
         }
     }
 }
 
 impl History {
     /// One step; the listener that sat down in it.
-    async fn step(&mut self, world: &mut World) -> Option<usize> {
+    async fn step(&mut self, fixture: &mut TypingFixture) -> Option<usize> {
         let rng = &mut self.rng;
         let node = rng.random_range(0..2);
         let conv = self.convs[rng.random_range(0..2)].clone();
@@ -95,39 +96,39 @@ impl History {
         // user is no longer typing.
         let by = Duration::from_millis(7 * rng.random_range(1..360));
         let place = (conv.clone(), who.clone());
-        let now = world.now();
+        let now = fixture.now();
         match rng.random_range(0..100u8) {
             0..35 => {
                 self.done.push(format!("{node} start {place:?}"));
-                start(&world.nodes[node], &conv, &who).await;
+                start(&fixture.nodes[node], &conv, &who).await;
                 self.model.start(node, &place, now);
             }
             35..48 => {
                 self.done.push(format!("{node} stop {place:?}"));
-                stop(&world.nodes[node], &conv, &who).await;
+                stop(&fixture.nodes[node], &conv, &who).await;
                 self.model.stop(node, &place, now);
             }
             48..52 => {
                 self.done.push(format!("{node} sent {place:?}"));
                 let (conv, who) = (conversation(&conv), user(&who));
-                world.nodes[node].reset_throttle_after_message(&conv, &who);
+                fixture.nodes[node].reset_throttle_after_message(&conv, &who);
                 self.model.message_sent(node, &place);
             }
             52..66 => {
                 self.done.push(format!("{node} expire"));
-                world.nodes[node].expire().await.unwrap();
+                fixture.nodes[node].expire().await.unwrap();
                 self.model.expire(node, now);
             }
-            66..80 => return self.toggle(ear, conv, world).await,
+            66..80 => return self.toggle(ear, conv, fixture).await,
             80.. => {
                 self.done.push(format!("pass {by:?}"));
-                world.advance(by).await;
+                fixture.advance(by).await;
             }
         }
         None
     }
 
-    async fn toggle(&mut self, at: usize, conv: String, world: &World) -> Option<usize> {
+    async fn toggle(&mut self, at: usize, conv: String, fixture: &TypingFixture) -> Option<usize> {
         let ear = &mut self.ears[at];
         if ear.rooms.remove(&conv) {
             self.done.push(format!("{at} leaves {conv}"));
@@ -139,7 +140,7 @@ impl History {
         self.done.push(format!("{at} sits down in {conv}"));
         let found = ear.listener.subscribe(&conversation(&conv)).await.unwrap();
         let found: BTreeSet<_> = found.iter().map(|it| it.user_id.to_string()).collect();
-        let expected = self.model.sit(ear.node, &conv, world.now());
+        let expected = self.model.sit(ear.node, &conv, fixture.now());
         assert_eq!(found, expected, "{:#?}", self.done);
         let places = found.into_iter().map(|who| (conv.clone(), who));
         ear.believed.extend(places);
@@ -148,9 +149,9 @@ impl History {
     }
 
     /// Nothing that was published before reaches who sits down later.
-    async fn bus_is_empty(&mut self, world: &World) {
+    async fn bus_is_empty(&mut self, fixture: &TypingFixture) {
         for (conv, bus) in self.convs.iter().zip(&mut self.bus) {
-            world.publish(conv, &[1, 255]).await;
+            fixture.publish(conv, &[1, 255]).await;
             loop {
                 let event = with_timeout(bus.next()).await;
                 if matches!(event, Some(BusEvent::Message { payload, .. }) if payload[..] == [1, 255])
@@ -161,14 +162,14 @@ impl History {
         }
     }
 
-    async fn store_agrees(&self, world: &World) {
-        let mut store = world.store.clone();
+    async fn store_agrees(&self, fixture: &TypingFixture) {
+        let mut store = fixture.store.clone();
         for conv in &self.convs {
-            let found = typers(&world.nodes[0], conv).await;
-            let expected = self.model.typers(conv, world.now());
+            let found = typers(&fixture.nodes[0], conv).await;
+            let expected = self.model.typers(conv, fixture.now());
             assert_eq!(found, expected, "{:#?}", self.done);
             for who in (0..USERS).map(|it| format!("u{it}")) {
-                let key = world.keys.typing_user(&conversation(conv), &user(&who));
+                let key = fixture.keys.typing_user(&conversation(conv), &user(&who));
                 let mut exists = redis::cmd("EXISTS");
                 let shown: bool = exists.arg(key).query_async(&mut store).await.unwrap();
                 assert_eq!(shown, expected.contains(&who), "{who} {:#?}", self.done);
@@ -178,7 +179,7 @@ impl History {
 
     /// A quick listener was told exactly what the model tells. A slow one that reads at last believes what its node does,
     /// and no listener is told of the end of what it did not know.
-    async fn listeners_agree(&mut self, world: &mut World, seated: Option<usize>) {
+    async fn listeners_agree(&mut self, fixture: &mut TypingFixture, seated: Option<usize>) {
         let told = self.model.take_told();
         let mut followed = BTreeSet::new();
         for at in [0, 2, 1, 3] {
@@ -192,7 +193,7 @@ impl History {
             }
             let mut heard = Vec::new();
             for conv in &ear.rooms {
-                heard.extend(world.drain_changes(&mut ear.listener, conv).await);
+                heard.extend(fixture.drain_changes(&mut ear.listener, conv).await);
             }
             followed.extend(rooms);
             for (place, typing) in &heard {
