@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use parlor_chat::context::{ChatContext, Timestamp};
+use parlor_chat::clock::Timestamp;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::{self, Database, DatabaseUrl};
 use parlor_chat::keys::{KeySettings, Keyspace, TtlName};
 use parlor_store::{ManualClock, Store, StoreOptions};

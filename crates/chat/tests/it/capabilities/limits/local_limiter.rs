@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::limits::{LocalRateLimiter, MAX_LIMITERS, RateLimit, RateLimitAlgorithm};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

@@ -19,7 +19,7 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut fixture: P
     let node = Arc::new(fixture.nodes.remove(0));
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
-    let ticking = node.tick();
+    let ticking = node.start_background_tasks();
     node.connect(socket_device("bob", "s2")).await.unwrap();
     let news = watcher.next().await;
     assert_eq!(news.len(), 1);
@@ -31,7 +31,7 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut fixture: P
     // Steps much shorter than a lease, so that the background tasks keep it.
     let lease = fixture
         .keys
-        .node(&parlor_chat::ids::NodeId::new("n1").unwrap());
+        .node_lease(&parlor_chat::ids::NodeId::new("n1").unwrap());
     for _ in 0..8 {
         fixture.advance((LEASE + GRACE) / 8).await;
         let renewed = eventually("the lease is renewed", async || {

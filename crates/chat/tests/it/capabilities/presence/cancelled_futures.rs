@@ -103,7 +103,8 @@ async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(
 async fn users_whose_state_nobody_waited_for_are_told_as_changes(fixture: PresenceFixture) {
     let node = &fixture.nodes[0];
     let bob = user("bob");
-    let same_shard = |it: &UserId| WatchShard::of(it).number() == WatchShard::of(&bob).number();
+    let same_shard =
+        |it: &UserId| WatchShard::for_user(it).number() == WatchShard::for_user(&bob).number();
     let mut users = (0..).map(|at| user(&format!("u{at}"))).filter(same_shard);
     let alice = users.next().unwrap();
     let online = node

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::keys::PresenceLayout;
 use serde_json::{Value, json};
 

@@ -30,7 +30,7 @@ async fn a_node_that_ends_leaves_the_lease_to_its_successor(fixture: PresenceFix
     assert_eq!(new.renew().await.unwrap(), LeaseRenewal::Kept);
     let found = async || {
         let mut score = redis::cmd("ZSCORE");
-        score.arg(fixture.keys.nodes()).arg("n9");
+        score.arg(fixture.keys.node_index()).arg("n9");
         let mut store = fixture.store.clone();
         let score: Option<f64> = score.query_async(&mut store).await.unwrap();
         score.is_some()
@@ -47,7 +47,9 @@ async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(fixture: Presenc
     node.register().await.unwrap();
     fixture.advance(LEASE * 2).await;
     let mut lease = redis::cmd("SET");
-    lease.arg(fixture.keys.node(node.id())).arg(node.epoch());
+    lease
+        .arg(fixture.keys.node_lease(node.id()))
+        .arg(node.epoch());
     lease.exec_async(&mut fixture.store.clone()).await.unwrap();
     assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Lost);
     assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Kept);

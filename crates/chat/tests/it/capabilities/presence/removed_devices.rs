@@ -187,7 +187,7 @@ async fn removals_are_remembered_in_a_bounded_space(fixture: PresenceFixture) {
 
 async fn a_socket_removed_on_another_node_is_closed_promptly(mut fixture: PresenceFixture) {
     let holder = std::sync::Arc::new(fixture.nodes.remove(0));
-    let ticking = holder.tick();
+    let ticking = holder.start_background_tasks();
     holder.connect(socket_device("alice", "s1")).await.unwrap();
     // Without a heartbeat, as soon as the node has subscribed.
     eventually("the socket is closed", async || {

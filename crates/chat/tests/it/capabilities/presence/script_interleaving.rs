@@ -52,7 +52,7 @@ impl<'a> ManualSweep<'a> {
             fixture,
             index: fixture
                 .keys
-                .presence_deadlines(DeadlineShard::of(&user(who))),
+                .presence_deadlines(DeadlineShard::for_user(&user(who))),
             claim_score: format!("{}.5", fixture.now().as_millis() + 5_000),
         };
         let now = fixture.now().as_millis().to_string();
@@ -163,14 +163,14 @@ async fn step<T: FromRedisValue>(
     call.arg(ttl).arg(86_400_000);
     call.arg(keys.user_online_channel())
         .arg(keys.user_offline_channel());
-    call.arg(keys.presence_changes_channel(WatchShard::of(&who)));
+    call.arg(keys.presence_changes_channel(WatchShard::for_user(&who)));
     call.arg(args);
     call.invoke_async(&mut fixture.store.clone()).await.unwrap()
 }
 
 /// Sends the heartbeat of a socket like its node.
 async fn beat(fixture: &PresenceFixture, who: &str, device: &str, node: &str) -> u64 {
-    let lease = fixture.keys.node(&NodeId::new(node).unwrap());
+    let lease = fixture.keys.node_lease(&NodeId::new(node).unwrap());
     let mut store = fixture.store.clone();
     let epoch = redis::cmd("GET").arg(lease).query_async(&mut store).await;
     let epoch: String = epoch.unwrap();

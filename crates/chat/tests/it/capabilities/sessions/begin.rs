@@ -169,7 +169,7 @@ async fn a_visitor_may_read_only(fixture: SessionsFixture) {
 }
 
 async fn a_visitor_gets_an_id_a_token_and_a_session(fixture: SessionsFixture) {
-    let stranger = Caller::stranger(None);
+    let stranger = Caller::unauthenticated(None);
     let (token, session) = fixture.nodes[0]
         .begin_visitor_session(&stranger, None)
         .await

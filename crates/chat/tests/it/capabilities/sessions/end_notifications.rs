@@ -54,7 +54,7 @@ pub async fn a_block_reaches_the_connections_of_every_node(fixture: SessionsFixt
     let alice = fixture.caller_with_session("alice").await;
     let mut here = attached(&fixture, 0, &alice).await;
     let mut there = attached(&fixture, 1, &alice).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).tick();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     assert_eq!(here.ended().await, SessionEndReason::Blocked);
     assert_eq!(there.ended().await, SessionEndReason::Blocked);
@@ -65,7 +65,7 @@ pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFix
     let bob = fixture.caller_with_session("bob").await;
     let mut there = attached(&fixture, 1, &alice).await;
     let mut other = attached(&fixture, 1, &bob).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).tick();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(there.ended().await, SessionEndReason::Logout);
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
@@ -91,7 +91,7 @@ pub async fn a_node_that_heard_nothing_finds_out_by_asking(fixture: SessionsFixt
     // This node does not listen yet, like a node that has lost its connection to the bus.
     let mut there = attached(&fixture, 1, &alice).await;
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
-    let _ticking = Arc::clone(&fixture.nodes[1]).tick();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     assert_eq!(there.ended().await, SessionEndReason::Blocked);
 }
 
@@ -112,7 +112,7 @@ async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFix
     let alice = fixture.caller_with_session("alice").await;
     let mut new = attached(&fixture, 1, &alice).await;
     let mut other = attached(&fixture, 1, &bob).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).tick();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     // A frame that arrives late, when the node listens.
     eventually("the frame is received", async || {
         let told = bus.publish(channel.as_str(), payload.to_vec()).await;
@@ -147,7 +147,7 @@ async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
         .wait_for_session_end(&alice, Some(&phone))
         .await
         .unwrap();
-    let _ticking = Arc::clone(&fixture.nodes[1]).tick();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0]
         .begin(&alice, Some("laptop"))
         .await

@@ -4,7 +4,7 @@ use parlor_chat::keys::TypingLayout;
 use parlor_testkit::RedisCluster;
 
 use super::fixture::TypingFixture;
-use super::{listening, nodes, stored_keys, throttle};
+use super::{stored_keys, throttle};
 use crate::support::Fixture;
 
 async fn on(mut open: impl AsyncFnMut(TypingLayout) -> TypingFixture) {
@@ -16,10 +16,6 @@ async fn on(mut open: impl AsyncFnMut(TypingLayout) -> TypingFixture) {
         stored_keys::typing_keys_expire(open(layout).await).await;
         throttle::a_start_is_written_once_in_two_seconds(open(layout).await).await;
         throttle::stop_lets_the_next_start_through(open(layout).await).await;
-        listening::a_listener_gets_the_state_and_then_each_change(open(layout).await).await;
-        listening::the_end_is_told_once(open(layout).await).await;
-        nodes::a_typer_whose_node_died_is_told_to_have_stopped_once(open(layout).await).await;
-        nodes::another_node_can_say_that_somebody_stopped(open(layout).await).await;
     }
 }
 

@@ -6,14 +6,9 @@
     reason = "a test says what failed by failing"
 )]
 
-mod background_tasks;
 mod cancelled_futures;
 mod cluster_and_valkey;
-mod concurrent;
 mod fixture;
-mod listening;
-mod missed;
-mod nodes;
 mod outage;
 mod random;
 mod stored_keys;

@@ -52,8 +52,8 @@ async fn documented(fixture: &TypingFixture) -> BTreeMap<String, (String, Durati
 async fn internal_are_gone(fixture: &TypingFixture) -> bool {
     let conv = conversation("c1");
     let mut exists = redis::cmd("EXISTS");
-    exists.arg(fixture.keys.typers(&conv));
-    exists.arg(fixture.keys.typer_names(&conv));
+    exists.arg(fixture.keys.typing_index(&conv));
+    exists.arg(fixture.keys.typing_names(&conv));
     let count: u64 = exists
         .query_async(&mut fixture.store.clone())
         .await
@@ -112,7 +112,7 @@ pub async fn a_start_is_stored_as_documented(fixture: TypingFixture) {
         ("carol", "carol", now),
     ];
     must_be(&fixture, &expected).await;
-    let typers = node.typers(&conv).await.unwrap();
+    let typers = node.typing_users(&conv).await.unwrap();
     let seen: Vec<_> = typers.iter().map(|it| it.username.as_deref()).collect();
     assert_eq!(seen, [Some(odd), None, None]);
     let json = serde_json::to_value(&typers[0]).unwrap();
@@ -129,13 +129,13 @@ pub async fn a_renewal_is_written_with_a_new_time(fixture: TypingFixture) {
     must_be(&fixture, &[("alice", "Al", now.as_millis())]).await;
     // Longer than the first start would have lasted.
     fixture.advance(fixture.ttl() * 2 / 3).await;
-    let typers = node.typers(&conv).await.unwrap();
+    let typers = node.typing_users(&conv).await.unwrap();
     assert_eq!(typers.len(), 1);
     assert_eq!(typers[0].username.as_deref(), Some("Al"));
     assert_eq!(typers[0].until, now.saturating_add(fixture.ttl()));
     // A start without a name removes the name.
     start(node, "c1", "alice").await;
-    let typers = node.typers(&conv).await.unwrap();
+    let typers = node.typing_users(&conv).await.unwrap();
     assert_eq!(typers[0].username, None);
 }
 
@@ -182,7 +182,7 @@ async fn expired_typers_are_removed_from_the_index(fixture: TypingFixture) {
     node.start(&conv, &user("bob"), Some("B")).await.unwrap();
     fixture.advance(fixture.ttl() * 2 / 3).await;
     let mut store = fixture.store.clone();
-    let index = fixture.keys.typers(&conv);
+    let index = fixture.keys.typing_index(&conv);
     let members = async |store: &mut parlor_store::Store| -> Vec<String> {
         let mut cmd = redis::cmd("ZRANGE");
         cmd.arg(&index).arg(0).arg(-1);
@@ -193,7 +193,7 @@ async fn expired_typers_are_removed_from_the_index(fixture: TypingFixture) {
     node.start(&conv, &user("carol"), Some("C")).await.unwrap();
     assert_eq!(members(&mut store).await, ["bob", "carol"]);
     let mut names = redis::cmd("HKEYS");
-    names.arg(fixture.keys.typer_names(&conv));
+    names.arg(fixture.keys.typing_names(&conv));
     let mut names: Vec<String> = names.query_async(&mut store).await.unwrap();
     names.sort();
     assert_eq!(names, ["bob", "carol"]);
@@ -210,7 +210,7 @@ async fn typers_are_listed_by_id_with_their_names(fixture: TypingFixture) {
     one.start(&conv, &user("a"), Some("Y")).await.unwrap();
     start(one, "c2", "d").await;
     for node in [one, other] {
-        let typers = node.typers(&conv).await.unwrap();
+        let typers = node.typing_users(&conv).await.unwrap();
         let seen: Vec<_> = typers
             .iter()
             .map(|it| (it.user_id.as_str(), it.username.as_deref()))
@@ -236,8 +236,8 @@ async fn typing_ttls_on_redis_match_the_documentation() {
             node.start(&conv, &alice, Some("A")).await.unwrap();
             let mut all = redis::pipe();
             all.cmd("PTTL").arg(keys.typing_user(&conv, &alice));
-            all.cmd("PTTL").arg(keys.typers(&conv));
-            all.cmd("PTTL").arg(keys.typer_names(&conv));
+            all.cmd("PTTL").arg(keys.typing_index(&conv));
+            all.cmd("PTTL").arg(keys.typing_names(&conv));
             let left: Vec<i64> = all.query_async(&mut store.clone()).await.unwrap();
             left.iter().all(|left| *left > 0).then_some(left)
         });

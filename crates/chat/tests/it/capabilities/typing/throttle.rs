@@ -14,7 +14,6 @@ on_every_layout! {
     a_start_is_written_once_in_two_seconds;
     stop_lets_the_next_start_through;
     users_conversations_and_nodes_do_not_hold_each_other_back;
-    what_is_remembered_is_forgotten_when_it_is_over;
 }
 
 const NOTHING: [&str; 0] = [];
@@ -66,21 +65,6 @@ async fn users_conversations_and_nodes_do_not_hold_each_other_back(mut fixture: 
     start(&fixture.nodes[0], "c1", "alice").await;
     assert_eq!(fixture.drain_frames().await, ["bob stopped"]);
     assert_eq!(typers(&fixture.nodes[0], "c2").await, ["alice"]);
-}
-
-async fn what_is_remembered_is_forgotten_when_it_is_over(fixture: TypingFixture) {
-    let node = &fixture.nodes[0];
-    for who in ["alice", "bob", "carol"] {
-        start(node, "c1", who).await;
-    }
-    stop(node, "c1", "bob").await;
-    assert_eq!(node.clean_throttle(), 2);
-    fixture.advance(Duration::from_secs(1)).await;
-    start(node, "c1", "bob").await;
-    fixture.advance(Duration::from_secs(1)).await;
-    assert_eq!(node.clean_throttle(), 1);
-    fixture.advance(Duration::from_secs(1)).await;
-    assert_eq!(node.clean_throttle(), 0);
 }
 
 #[tokio::test]
