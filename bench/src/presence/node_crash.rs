@@ -24,7 +24,10 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
     let (dying, keys) = ground.node("dying", KeySettings::default()).await?;
     let (other, _) = ground.node("other", KeySettings::default()).await?;
     let (dying, other) = (Arc::new(dying), Arc::new(other));
-    let (last_ticks, _ticks) = (dying.tick(), other.tick());
+    let (last_ticks, _ticks) = (
+        dying.start_background_tasks(),
+        other.start_background_tasks(),
+    );
     let devices = (0..USERS).map(device).collect::<anyhow::Result<Vec<_>>>()?;
     connect_all(&dying, &devices, engine).await?;
     // A user is removed from the set of the node directly after the user was announced as offline.

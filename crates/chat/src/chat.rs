@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::api::error::Result;
+use crate::background::BackgroundTasks;
 use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
@@ -23,8 +24,6 @@ use crate::store_binding::StoreBinding;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-use crate::background::BackgroundTasks;
-
 /// The capabilities of one node.
 pub struct Chat {
     ctx: ChatContext,
@@ -36,17 +35,17 @@ pub struct Chat {
     conversations: Arc<Conversations>,
     limits: RateLimiter,
     messages: Arc<Messages>,
-    ownership: Arc<StoreBinding>,
+    store_binding: Arc<StoreBinding>,
     live: Arc<LiveUpdates>,
 }
 
 impl Chat {
     /// Creates the capabilities of a node. The node is not part of the cluster before [`start`](Self::start).
     pub fn new(ctx: ChatContext, database: Database, node: NodeId, options: &ChatOptions) -> Self {
-        let nodes = Arc::new(LocalNode::new(ctx.clone(), node, options.grace_period));
+        let local_node = Arc::new(LocalNode::new(ctx.clone(), node, options.grace_period));
         let unread = Unread::new(ctx.clone(), database.clone(), options.fanout_limit);
         let unread = Arc::new(unread);
-        let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&nodes)));
+        let presence = Arc::new(Presence::new(ctx.clone(), Arc::clone(&local_node)));
         let conversations = Conversations::new(
             ctx.clone(),
             database.clone(),
@@ -61,7 +60,7 @@ impl Chat {
             unread: Arc::clone(&unread),
             limits: limits.clone(),
             typing: Arc::clone(&typing),
-            nodes,
+            nodes: local_node,
         };
         let messages = Messages::new(
             ctx.clone(),
@@ -83,7 +82,7 @@ impl Chat {
                 database.clone(),
                 options.sessions.clone(),
             )),
-            ownership: Arc::new(StoreBinding::new(ctx.clone(), database.clone())),
+            store_binding: Arc::new(StoreBinding::new(ctx.clone(), database.clone())),
             database,
             presence,
             typing,
@@ -97,20 +96,23 @@ impl Chat {
     /// Checks that the store belongs to the database and registers this node. No operation may run before this has
     /// succeeded.
     pub async fn start(&self) -> Result<()> {
-        self.ownership.bind_or_verify().await?;
+        self.store_binding.bind_or_verify().await?;
         self.presence.extend_deadlines_after_restart().await?;
         self.presence.start().await
     }
 
     /// Starts the background tasks.
     pub fn start_background_tasks(&self) -> BackgroundTasks {
-        let ticking = self.presence.tick().merge(self.typing.tick());
-        let ticking = ticking.merge(self.sessions.tick());
-        let ticking = ticking.merge(self.conversations.tick());
-        let ticking = ticking
-            .merge(self.unread.tick())
-            .merge(self.messages.tick());
-        ticking.merge(self.ownership.tick()).merge(self.live.tick())
+        BackgroundTasks::merge([
+            self.presence.start_background_tasks(),
+            self.typing.start_background_tasks(),
+            self.sessions.start_background_tasks(),
+            self.conversations.tick(),
+            self.unread.tick(),
+            self.messages.tick(),
+            self.store_binding.start_background_tasks(),
+            self.live.tick(),
+        ])
     }
 
     /// Flushes the messages and leaves the cluster. Devices stay present for the grace period. Drop the

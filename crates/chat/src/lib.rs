@@ -21,12 +21,11 @@ pub use options::{ChatOptions, MessageOptions, SessionOptions};
 
 // Short paths: `parlor_chat::presence::Presence`, `parlor_chat::keys::Keyspace`.
 pub use capabilities::{
-    blocks, conversations, delivery, desk, jobs, limits, live, membership, messages, places,
-    presence, search, sessions, stats, typing, unread, uploads,
+    conversations, delivery, limits, live, membership, messages, presence, sessions, typing, unread,
 };
 #[cfg(test)]
 pub(crate) use foundation::script_parity;
 pub(crate) use foundation::{
     background, request_batcher, retry_queue, single_flight, store_binding, throttle,
 };
-pub use foundation::{bus, context, database, ids, keys, nodes};
+pub use foundation::{bus, clock, context, database, ids, keys, nodes};

@@ -119,7 +119,7 @@ impl AppState {
                 Ok(caller) if needs == AuthRequirement::Session => self.check_session(caller).await,
                 known => known,
             },
-            (_, None) => Ok(Caller::stranger(shown.client_address)),
+            (_, None) => Ok(Caller::unauthenticated(shown.client_address)),
         };
         Admission {
             rate_limit: quota,

@@ -106,7 +106,7 @@ mod tests {
         Caller {
             user: parlor_chat::ids::UserId::new(user).ok(),
             role,
-            ..Caller::stranger(None)
+            ..Caller::unauthenticated(None)
         }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             );
         }
         assert_eq!(id(&person("alice", Role::Service)), None);
-        assert_eq!(id(&Caller::stranger(None)), None);
+        assert_eq!(id(&Caller::unauthenticated(None)), None);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub struct Caller {
 
 impl Caller {
     /// A caller without a token, who may only create a visitor session.
-    pub fn stranger(ip_address: Option<std::net::IpAddr>) -> Self {
+    pub fn unauthenticated(ip_address: Option<std::net::IpAddr>) -> Self {
         Self {
             user: None,
             name: None,

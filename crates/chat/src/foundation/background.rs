@@ -23,22 +23,22 @@ impl BackgroundTask {
 
     /// Runs `work` once per interval and logs failures. `action` completes the log line "cannot …".
     pub(crate) fn spawn_periodic<T, F>(
-        on: &Arc<T>,
-        every: Duration,
-        what: &'static str,
+        target: &Arc<T>,
+        period: Duration,
+        action: &'static str,
         work: fn(Arc<T>) -> F,
     ) -> Self
     where
         T: Send + Sync + 'static,
         F: Future<Output = Result<()>> + Send + 'static,
     {
-        let on = Arc::clone(on);
+        let target = Arc::clone(target);
         Self::spawn(async move {
-            let mut ticks = interval(every);
+            let mut ticks = interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                log_failure(what, &work(Arc::clone(&on)).await);
+                log_failure(action, &work(Arc::clone(&target)).await);
             }
         })
     }
@@ -60,19 +60,18 @@ impl BackgroundTasks {
         Self(tasks)
     }
 
-    /// Joins two lists of tasks.
-    pub(crate) fn merge(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
-        self
+    /// Joins several lists of tasks.
+    pub(crate) fn merge(lists: impl IntoIterator<Item = Self>) -> Self {
+        Self(lists.into_iter().flat_map(|list| list.0).collect())
     }
 }
 
-/// Logs a failure: as debug if the store is unavailable, else as an error.
-pub(crate) fn log_failure<T>(what: &str, done: &Result<T>) {
-    match done {
+/// Logs a failure as "cannot `action`": as debug if the store is unavailable, else as an error.
+pub(crate) fn log_failure<T>(action: &str, result: &Result<T>) {
+    match result {
         // The store itself logs that it is unavailable.
-        Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {what}"),
-        Err(error) => tracing::error!(?error, "cannot {what}"),
+        Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {action}"),
+        Err(error) => tracing::error!(?error, "cannot {action}"),
         Ok(_) => {}
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod background;
 pub mod bus;
+pub mod clock;
 pub mod context;
 pub mod database;
 pub mod ids;

@@ -33,7 +33,7 @@ impl StoreBinding {
     }
 
     /// Starts the background task.
-    pub(crate) fn tick(self: &Arc<Self>) -> BackgroundTasks {
+    pub(crate) fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         let work = |it: Arc<Self>| async move { it.verify_after_epoch_change().await };
         BackgroundTasks::new(vec![BackgroundTask::spawn_periodic(
             self,
@@ -45,7 +45,7 @@ impl StoreBinding {
 
     /// Repeats the check if the store epoch has changed, because the store may then contain other data.
     async fn verify_after_epoch_change(&self) -> Result<()> {
-        match self.verified_epoch.load(Ordering::Relaxed) == self.epoch() {
+        match self.verified_epoch.load(Ordering::Relaxed) == self.ctx.store_epoch() {
             true => Ok(()),
             false => self.bind_or_verify().await,
         }
@@ -53,8 +53,8 @@ impl StoreBinding {
 
     /// Writes the database id into the store if there is none. Fails if the store contains another id.
     pub(crate) async fn bind_or_verify(&self) -> Result<()> {
-        let epoch = self.epoch();
-        let key = self.ctx.keys().database();
+        let epoch = self.ctx.store_epoch();
+        let key = self.ctx.keys().database_id();
         let own = self.database.id();
         let mut store = self.ctx.store().idempotent();
         let mut claim = redis::cmd("SET");
@@ -70,9 +70,5 @@ impl StoreBinding {
             Some(found) if found != own => Err(Error::StoreOfOtherDatabase { key, found }),
             _ => Ok(()),
         }
-    }
-
-    fn epoch(&self) -> u64 {
-        *self.ctx.store().epoch().borrow()
     }
 }

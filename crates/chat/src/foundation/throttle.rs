@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::ConversationId;
 
 /// Maximum number of conversations that the throttle remembers.

@@ -47,9 +47,9 @@ pub fn run(
         args.cluster || matches!(loaded.config.store.options.url, StoreUrl::Cluster { .. });
     match if args.json { Format::Json } else { args.format } {
         Format::Markdown => output.line(&reference::reference_markdown(settings, cluster)?)?,
-        Format::Json => output.line(&reference::json(settings, cluster)?)?,
+        Format::Json => output.line(&reference::reference_json(settings, cluster)?)?,
         Format::Table => {
-            let rows = reference::rows(settings, cluster)?.into_iter();
+            let rows = reference::reference_rows(settings, cluster)?.into_iter();
             let rows = rows.map(|row| {
                 vec![
                     row.key,

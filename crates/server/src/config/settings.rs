@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use parlor_chat::ids::EndpointSeparator;
-use parlor_chat::keys::TtlName;
+use parlor_chat::keys::{EndpointSeparator, TtlName};
 use parlor_chat::limits::MAX_REQUESTS;
 
 use super::kind::SettingKind;

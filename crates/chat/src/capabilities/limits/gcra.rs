@@ -3,7 +3,7 @@
 //! Invariant: it returns and stores the same numbers as the script.
 
 use super::model::{RateLimit, RateLimitDecision};
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 
 /// Fractions of a millisecond in a stored arrival time: the script writes five decimals.
 const FRACTIONS_PER_MS: u64 = 100_000;

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::gcra::{self, TheoreticalArrival};
 use super::model::{RateLimit, RateLimitDecision};
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::LimiterId;
 
 /// Maximum number of limiters that a node remembers.

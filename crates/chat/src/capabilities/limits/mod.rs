@@ -22,7 +22,8 @@ use parlor_store::{Fault, LuaScript, ScriptCall, fault, script};
 use redis::{ErrorKind, FromRedisValue, RedisError};
 
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, duration_millis};
+use crate::clock::duration_millis;
+use crate::context::ChatContext;
 use crate::ids::{LimiterId, UserId};
 use crate::keys::{Key, TtlName};
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::error::{Error, Result};
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 
 /// Maximum number of requests per window.
 pub const MAX_REQUESTS: u32 = 10_000;

@@ -72,7 +72,7 @@ impl ConversationFeed {
         let published = messages.applied_seq(&self.conversation).await?;
         let head = messages.head(&self.conversation).await?;
         let head = head.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
-        let typers = self.live.typing.typers(&self.conversation).await?;
+        let typers = self.live.typing.typing_users(&self.conversation).await?;
         let now = self.live.ctx.now();
         let mut state = self.state.lock();
         state.delivered_through = published.unwrap_or(head.last_seq);
@@ -111,7 +111,7 @@ impl ConversationFeed {
             return Ok(false);
         }
         self.resync_receipts(&head).await?;
-        let typers = self.live.typing.typers(&self.conversation).await?;
+        let typers = self.live.typing.typing_users(&self.conversation).await?;
         let mut state = self.state.lock();
         if !self.is_active(&state) {
             state.held_frames = None;

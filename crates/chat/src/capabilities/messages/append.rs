@@ -86,8 +86,8 @@ impl Messages {
             keys.recent_list(conversation),
             keys.participants(conversation),
             keys.participants_version(conversation),
-            keys.typers(conversation),
-            keys.typer_names(conversation),
+            keys.typing_index(conversation),
+            keys.typing_names(conversation),
         ];
         let senders = batch.messages.iter().map(|it| &it.sender);
         names.extend(senders.map(|sender| keys.typing_user(conversation, sender)));

@@ -64,7 +64,7 @@ impl Operation for CatchUpConversation {
         let messages = chat.messages();
         let missed = messages.read_missed(&conversation, user, self.after_seq, self.after_rev);
         let unread = chat.unread().count_in_conversation(user, &conversation);
-        let typing = chat.typing().typers(&conversation);
+        let typing = chat.typing().typing_users(&conversation);
         let (missed, unread, typing) = tokio::try_join!(missed, unread, typing)?;
         Ok(JoinReply {
             missed: missed.messages,

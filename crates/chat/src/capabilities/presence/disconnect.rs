@@ -14,7 +14,7 @@ use super::model::Device;
 use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
 use crate::api::error::Result;
 use crate::background::log_failure;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 
 /// Maximum number of departures in one pipeline.
 const MAX_DEPARTURES_PER_PIPELINE: usize = 500;

@@ -11,7 +11,7 @@ use super::Presence;
 use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
 use crate::api::error::Result;
 use crate::background::log_failure;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeadlineShard, NodeId, UserId};
 
 static CLAIM_DUE_USERS: LuaScript = script!("scripts/claim_due_users.lua");

@@ -10,7 +10,7 @@ use super::register::{NO_SOCKET, RegistrationReason};
 use super::script_call::{PresenceScriptArgs, query_each};
 use crate::api::error::Result;
 use crate::background::log_failure;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::DeadlineShard;
 use crate::keys::TtlName;
 
@@ -100,7 +100,7 @@ impl Presence {
                 // restores the entry.
                 None => pipe
                     .cmd("ZADD")
-                    .arg(keys.presence_deadlines(DeadlineShard::of(&device.user)))
+                    .arg(keys.presence_deadlines(DeadlineShard::for_user(&device.user)))
                     .arg("NX")
                     .arg(steps.now.saturating_add(ttl).as_millis())
                     .arg(&device.user),

@@ -62,7 +62,7 @@ const SOCKETS: KeySpec = KeySpec::documented("user:{user}:sockets", KeyKind::Set
 const STATUS: KeySpec = KeySpec::documented(
     "user:status:{user}",
     KeyKind::String,
-    KeyTtl::Either(
+    KeyTtl::OneOf(
         TtlName::Presence,
         "online",
         TtlName::StatusOffline,

@@ -17,7 +17,7 @@ impl Presence {
     /// Takes the node's lease. No device may connect before.
     pub async fn start(&self) -> Result<()> {
         self.local_node.register().await?;
-        let epoch = *self.ctx.store().epoch().borrow();
+        let epoch = self.ctx.store_epoch();
         self.devices.lock().update_store_epoch(epoch);
         *self.started_at.lock() = Some(self.ctx.now());
         Ok(())
@@ -28,7 +28,7 @@ impl Presence {
     /// random order, and their heartbeats wait for it.
     pub async fn renew(&self) -> Result<()> {
         let renewal = self.local_node.renew().await?;
-        let epoch = *self.ctx.store().epoch().borrow();
+        let epoch = self.ctx.store_epoch();
         let mut local = self.devices.lock();
         if local.update_store_epoch(epoch) || renewal == LeaseRenewal::Lost {
             local.queue_all_registrations();
@@ -38,7 +38,7 @@ impl Presence {
 
     /// Starts the background tasks. The tasks run independently: neither a long registration queue nor a large dead
     /// node may delay the lease renewal of this node or the expiry of other devices.
-    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,

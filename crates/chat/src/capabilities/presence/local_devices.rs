@@ -13,7 +13,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::model::Device;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, SocketId, UserId};
 
 /// Maximum number of buffered heartbeats of devices without a socket: enough for a store outage of minutes.

@@ -54,7 +54,8 @@ use self::register::RegistrationReason;
 use self::script_call::{PresenceScriptArgs, PresenceSnapshot};
 use self::watch::WatcherRegistry;
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, Timestamp};
+use crate::clock::Timestamp;
+use crate::context::ChatContext;
 use crate::ids::{DeadlineShard, DeviceId, UserId};
 use crate::nodes::LocalNode;
 
@@ -187,7 +188,10 @@ impl Presence {
     /// Command that lowers a user's entry in the deadline index. A deadline of 0 means that the user has no device: the
     /// entry becomes due at once, and the next sweep removes it.
     fn lower_deadline_cmd(&self, user: &UserId, until: u64) -> redis::Cmd {
-        let shard = self.ctx.keys().presence_deadlines(DeadlineShard::of(user));
+        let shard = self
+            .ctx
+            .keys()
+            .presence_deadlines(DeadlineShard::for_user(user));
         if until > 0 {
             return LOWER_DEADLINE.keys(shard).arg(user).arg(until).cmd();
         }

@@ -10,7 +10,7 @@ use crate::api::error::{Error, Result};
 use crate::api::error_code::Code;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::{DeviceId, UserId};
 
 /// Device id of a request that names no device.

@@ -7,7 +7,8 @@ use redis::pipe;
 use super::Presence;
 use super::model::{LiveDevice, PresenceStatus, UserStatus};
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, Timestamp};
+use crate::clock::Timestamp;
+use crate::context::ChatContext;
 use crate::ids::{DeadlineShard, DeviceId, NodeId, UserId};
 
 /// Maximum number of users per query.

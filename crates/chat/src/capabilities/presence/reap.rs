@@ -9,7 +9,7 @@ use redis::pipe;
 use super::Presence;
 use super::expire::DeadNodeFilter;
 use crate::api::error::Result;
-use crate::context::{Timestamp, duration_millis};
+use crate::clock::{Timestamp, duration_millis};
 use crate::ids::{NodeId, UserId};
 use crate::keys::TtlName;
 

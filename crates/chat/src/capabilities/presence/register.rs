@@ -15,7 +15,7 @@ use super::model::{Device, UserStatus};
 use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::DeadlineShard;
 use crate::keys::{Key, TtlName};
 
@@ -171,7 +171,10 @@ impl Presence {
             cmd.arg(name).arg(key);
             cmd
         };
-        let mut zadd = add("ZADD", keys.presence_deadlines(DeadlineShard::of(user)));
+        let mut zadd = add(
+            "ZADD",
+            keys.presence_deadlines(DeadlineShard::for_user(user)),
+        );
         zadd.arg(steps.now.saturating_add(ttl).as_millis())
             .arg(user);
         pipe.add_command(zadd);

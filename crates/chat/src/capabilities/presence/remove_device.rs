@@ -14,7 +14,7 @@ use super::local_devices::{Departure, LocalDevice};
 use super::model::{Device, UserStatus};
 use crate::api::error::Result;
 use crate::bus::frame::{self, BusFrame, BusFrameKind};
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// Wait before the node subscribes again while the store is unavailable.

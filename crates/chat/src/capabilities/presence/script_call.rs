@@ -7,7 +7,8 @@ use super::layouts::{self, Layout, PresenceScripts};
 use super::model::{PresenceStatus, UserStatus};
 use super::register::{RegistrationOutcome, RegistrationReply};
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, Timestamp, duration_millis};
+use crate::clock::{Timestamp, duration_millis};
+use crate::context::ChatContext;
 use crate::ids::{UserId, WatchShard};
 use crate::keys::{Channel, TtlName};
 
@@ -52,7 +53,7 @@ impl<'a> PresenceScriptArgs<'a> {
             .arg(duration_millis(keys.ttl(TtlName::StatusOffline)))
             .arg(&self.online)
             .arg(&self.offline)
-            .arg(keys.presence_changes_channel(WatchShard::of(user)))
+            .arg(keys.presence_changes_channel(WatchShard::for_user(user)))
     }
 }
 

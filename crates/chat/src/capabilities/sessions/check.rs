@@ -10,7 +10,7 @@ use super::{CACHE_DURATION, LAST_SEEN_INTERVAL, RENEW_INTERVAL, Sessions};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// Maximum number of attempts while other writers change the same session.
@@ -61,7 +61,7 @@ impl Sessions {
         let user = caller.user()?.clone();
         let issued = Timestamp(caller.issued_at.unwrap_or_default());
         let now = self.ctx.now();
-        let epoch = self.ctx.store().current_epoch();
+        let epoch = self.ctx.store_epoch();
         let known = self
             .known
             .get(&user)

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::model::SessionEndReason;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// Handler of the end of a session. It may be called more than once and must not block.

@@ -16,7 +16,7 @@ use super::session_key::StoredSession;
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
 use crate::bus::frame::{self, BusFrame, BusFrameKind};
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// Wait before subscribing again while the store is unavailable.

@@ -17,7 +17,7 @@ impl Sessions {
         let issued = match caller.role {
             Role::Service => now,
             Role::User | Role::Admin => {
-                crate::context::Timestamp(caller.issued_at.unwrap_or_default())
+                crate::clock::Timestamp(caller.issued_at.unwrap_or_default())
             }
         };
         let device = device.map_or_else(|| Ok(default_device_id()), DeviceId::new)?;

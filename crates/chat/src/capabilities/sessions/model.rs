@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 /// Device id of callers that name no device.

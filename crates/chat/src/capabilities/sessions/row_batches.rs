@@ -10,7 +10,7 @@ use super::Sessions;
 use super::model::UserSession;
 use super::rows::{self, UserSessionRow};
 use crate::api::error::Result;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::database::Either;
 use crate::ids::UserId;
 

@@ -12,7 +12,7 @@ use sqlx::{FromRow, SqlitePool};
 use super::model::{SessionStatus, UserSession};
 use super::row_batches::Opening;
 use crate::api::error::Result;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::database::{Database, Either, from_db_integer, on, to_db_integer, write_statement};
 use crate::ids::{DeviceId, UserId};
 

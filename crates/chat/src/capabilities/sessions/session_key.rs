@@ -7,7 +7,7 @@ use super::model::UserSession;
 use super::native;
 use super::rows::{UserSessionRow, to_unix_seconds};
 use crate::api::error::Result;
-use crate::context::{Timestamp, duration_millis};
+use crate::clock::{Timestamp, duration_millis};
 use crate::ids::{DeviceId, UserId};
 use crate::keys::TtlName;
 
@@ -68,10 +68,6 @@ impl Sessions {
         )
     }
 
-    fn epoch(&self) -> u64 {
-        self.ctx.store().current_epoch()
-    }
-
     fn session_keys(&self, user: &UserId) -> [crate::keys::Key; 2] {
         let keys = self.ctx.keys();
         [keys.session(user), keys.session_check(user)]
@@ -86,7 +82,7 @@ impl Sessions {
     ) -> Result<StoredSession> {
         let call = READ_SESSION
             .keys(&self.session_keys(user))
-            .arg(self.epoch())
+            .arg(self.ctx.store_epoch())
             .arg(issued.map_or(String::new(), |at| {
                 to_unix_seconds(at.as_millis()).to_string()
             }))
@@ -122,7 +118,7 @@ impl Sessions {
         };
         let mut call = WRITE_SESSION
             .keys(&self.session_keys(user))
-            .arg(self.epoch())
+            .arg(self.ctx.store_epoch())
             .arg(row.revoked_before_seconds())
             .arg(self.session_ttl_ms())
             .arg(mode)

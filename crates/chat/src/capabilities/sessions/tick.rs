@@ -14,7 +14,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sessions {
     /// Starts the background tasks.
-    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn(Arc::clone(self).listen_for_session_ends()),
             BackgroundTask::spawn_periodic(

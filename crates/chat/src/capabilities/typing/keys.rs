@@ -12,7 +12,7 @@ use crate::keys::{
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "typing",
     title: "Typing",
-    keys: &[DOCUMENT, FLAG, TYPERS, NAMES],
+    keys: &[DOCUMENT, FLAG, INDEX, NAMES],
 };
 
 const TYPING: KeySpec = KeySpec::documented(
@@ -32,7 +32,7 @@ const FLAG: KeySpec = TYPING
     .sources(&[KeySource::S2])
     .layout(KeyLayout::Typing(TypingLayout::Flag));
 
-const TYPERS: KeySpec = KeySpec::internal(
+const INDEX: KeySpec = KeySpec::internal(
     "parlor:typing:{conv}",
     KeyKind::SortedSet,
     KeyTtl::Configured(TtlName::Typing),
@@ -55,12 +55,12 @@ impl Keyspace {
     }
 
     /// Index of the users who are typing in a conversation.
-    pub fn typers(&self, conversation: &ConversationId) -> Key {
-        self.key1(&TYPERS, conversation)
+    pub fn typing_index(&self, conversation: &ConversationId) -> Key {
+        self.key1(&INDEX, conversation)
     }
 
     /// Display names of the users who are typing in a conversation.
-    pub fn typer_names(&self, conversation: &ConversationId) -> Key {
+    pub fn typing_names(&self, conversation: &ConversationId) -> Key {
         self.key1(&NAMES, conversation)
     }
 }

@@ -1,7 +1,14 @@
 //! Typing indicators: which users are typing in a conversation.
 //!
+//! ```text
+//!                 start (written at most every 2 s)
+//!                  ┌──────┐
+//!         start    ▼      │    stop, message sent, ends_at passed
+//! IDLE ─────────▶ TYPING ─┴──────────────────────────────────────▶ IDLE
+//! ```
+//!
 //! Invariants:
-//! 1. A user is typing while the user's member in the conversation's index ends after now. The documented keys are
+//! 1. A user is typing while the user's entry in the conversation's index ends after now. The documented keys are
 //!    derived from it and decide nothing.
 //! 2. The script that changes the typing state also publishes the end time. `live` counts it down on each node, so the
 //!    end does not depend on the node where the typing began.
@@ -10,16 +17,10 @@
 
 pub mod keys;
 
-mod ends;
-mod hub;
-mod listener;
-mod mailbox;
+mod frame;
 mod model;
 mod operations;
-mod query;
-mod room;
 mod throttle;
-mod tick;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,32 +28,34 @@ use std::time::Duration;
 use parlor_store::{LuaScript, ScriptCall, script};
 use serde::Serialize;
 
-use self::hub::TypingRegistry;
 use self::throttle::StartThrottle;
 use crate::api::error::Result;
-use crate::context::{ChatContext, Timestamp, duration_millis};
+use crate::background::{BackgroundTask, BackgroundTasks};
+use crate::clock::{Timestamp, duration_millis};
+use crate::context::ChatContext;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{TtlName, TypingLayout};
 
-pub(crate) use self::model::decode_typing_frame;
+pub(crate) use self::frame::decode_typing_frame;
 
-pub use self::listener::{MAX_CONVERSATIONS_PER_LISTENER, TypingListener};
 pub use self::model::{TypingChange, TypingUser};
 pub use self::operations::{ListTyping, SetTyping, TypingReply, TypingUserList};
 
 static START_TYPING: LuaScript = script!("scripts/start_typing.lua");
+static LIST_TYPING_USERS: LuaScript = script!("scripts/list_typing_users.lua");
 static STOP_TYPING: LuaScript = script!("scripts/stop_typing.lua");
 
 /// Minimum time between two written starts of a user in a conversation.
 const START_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of throttle entries.
 const MAX_THROTTLE_ENTRIES: usize = 100_000;
+/// Interval of the throttle cleanup.
+const THROTTLE_CLEANUP_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Typing indicators of one node.
 pub struct Typing {
     ctx: ChatContext,
     throttle: StartThrottle,
-    hub: Arc<TypingRegistry>,
 }
 
 /// The value of the documented key in the layout `document`.
@@ -70,10 +73,22 @@ impl Typing {
         // The next start of a user who keeps typing must be written before the current one ends.
         let window = START_INTERVAL.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
         Self {
-            hub: TypingRegistry::new(ctx.clone()),
             throttle: StartThrottle::new(window, MAX_THROTTLE_ENTRIES),
             ctx,
         }
+    }
+
+    /// Starts the background task.
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![BackgroundTask::spawn_periodic(
+            self,
+            THROTTLE_CLEANUP_INTERVAL,
+            "clean the typing throttle",
+            |typing| async move {
+                typing.throttle.remove_expired(typing.ctx.now());
+                Ok(())
+            },
+        )])
     }
 
     /// Reports that a user is typing. Repeat it while the user types. Does nothing if this node has written a start of
@@ -85,32 +100,32 @@ impl Typing {
         username: Option<&str>,
     ) -> Result<()> {
         let now = self.ctx.now();
-        let Some(claim) = self.throttle.try_acquire(conversation, user, now) else {
+        let Some(permit) = self.throttle.try_acquire(conversation, user, now) else {
             return Ok(());
         };
         let username = username.unwrap_or_default();
         let ttl = self.ctx.keys().ttl(TtlName::Typing);
-        let until = now.saturating_add(ttl);
+        let ends_at = now.saturating_add(ttl);
         let call = self
             .script_call(&START_TYPING, conversation, user)
             .arg(username)
             .arg(now.as_millis())
-            .arg(until.as_millis())
+            .arg(ends_at.as_millis())
             .arg(duration_millis(ttl))
             .arg(self.documented_value(user, username, now));
         let call = self.with_publish_args(
             call,
             conversation,
-            &model::encode_typing_frame(user, username, until),
+            &frame::encode_typing_frame(user, username, ends_at),
         );
         let () = call.run(&self.ctx.store().idempotent()).await?;
-        claim.commit();
+        permit.commit();
         Ok(())
     }
 
     /// Reports that a user stopped typing. Publishes nothing if the user was not typing.
     pub async fn stop(&self, conversation: &ConversationId, user: &UserId) -> Result<()> {
-        let _clearing = self.throttle.reset_now_and_on_drop(conversation, user);
+        let _reset = self.throttle.reset_now_and_on_drop(conversation, user);
         let call = self
             .script_call(&STOP_TYPING, conversation, user)
             .arg(self.ctx.now().as_millis());
@@ -125,29 +140,27 @@ impl Typing {
         self.throttle.reset(conversation, user);
     }
 
-    /// Lists the users who are typing in a conversation, ordered by id, in one round trip. The cost depends on the
-    /// number of typing users only.
-    pub async fn typers(&self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
-        let mut typers = query::read_typing_users(&self.ctx, [conversation]).await?;
-        Ok(typers.pop().expect("one reply for one conversation"))
-    }
-
-    /// Somebody who listens to no conversation yet.
-    pub fn listener(&self) -> TypingListener {
-        TypingListener::new(Arc::clone(&self.hub))
-    }
-
-    /// Tells the listeners whose typing has ended, and what was missed. To be called ten times a second. What cannot be
-    /// read now is read by a later call.
-    pub async fn expire(&self) -> Result<()> {
-        self.hub.expire_due();
-        self.hub.read_missed().await
-    }
-
-    /// Removes expired throttle entries, and returns the number of remaining ones. The background task calls this.
-    pub fn clean_throttle(&self) -> usize {
-        self.throttle.clean(self.ctx.now());
-        self.throttle.len()
+    /// Lists the users who are typing in a conversation, ordered by id. The cost depends on the number of typing users
+    /// only.
+    pub async fn typing_users(&self, conversation: &ConversationId) -> Result<Vec<TypingUser>> {
+        let keys = self.ctx.keys();
+        let names = [
+            keys.typing_index(conversation),
+            keys.typing_names(conversation),
+        ];
+        let call = LIST_TYPING_USERS
+            .keys(&names)
+            .arg(self.ctx.now().as_millis());
+        let entries: Vec<(UserId, u64, Option<String>)> =
+            call.run(&self.ctx.store().idempotent()).await?;
+        let user = |(user_id, ends_at, username)| TypingUser {
+            user_id,
+            username,
+            until: Timestamp(ends_at),
+        };
+        let mut users: Vec<TypingUser> = entries.into_iter().map(user).collect();
+        users.sort_unstable_by(|a, b| a.user_id.cmp(&b.user_id));
+        Ok(users)
     }
 
     fn documented_value(&self, user: &UserId, username: &str, now: Timestamp) -> String {
@@ -177,8 +190,8 @@ impl Typing {
         let keys = self.ctx.keys();
         let names = [
             keys.typing_user(conversation, user),
-            keys.typers(conversation),
-            keys.typer_names(conversation),
+            keys.typing_index(conversation),
+            keys.typing_names(conversation),
         ];
         script.keys(&names).arg(user)
     }
@@ -197,7 +210,7 @@ impl Typing {
 
 /// Frame for a user who stopped typing, used by the script that appends the user's message.
 pub(crate) fn encode_stopped_frame(user: &UserId) -> Vec<u8> {
-    model::encode_typing_frame(user, "", Timestamp(0))
+    frame::encode_typing_frame(user, "", Timestamp(0))
 }
 
 impl std::fmt::Debug for Typing {

@@ -42,7 +42,7 @@ impl Operation for ListTyping {
         let conversation = caller
             .authorize_member(&self.conversation_id, chat.members())
             .await?;
-        let typing = chat.typing().typers(&conversation).await?;
+        let typing = chat.typing().typing_users(&conversation).await?;
         Ok(TypingUserList { typing })
     }
 }
@@ -130,15 +130,7 @@ mod tests {
             typing: true,
             username: Some("Somebody Else".into()),
         };
-        let mut caller = Caller {
-            user: None,
-            name: None,
-            role: Role::User,
-            anonymous: false,
-            issued_at: None,
-            expires_at: 0,
-            ip_address: None,
-        };
+        let mut caller = Caller::unauthenticated(None);
         assert_eq!(request.display_name(&caller), None);
         caller.role = Role::Service;
         assert_eq!(request.display_name(&caller), Some("Somebody Else"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// Minimum time between two cleanups of a full throttle. Without it, each start would scan all entries.
@@ -73,9 +73,9 @@ impl StartThrottle {
         user: &UserId,
         now: Timestamp,
     ) -> Option<StartPermit<'_>> {
-        let place = (conversation.clone(), user.clone());
+        let key = (conversation.clone(), user.clone());
         let mut inner = self.inner.lock();
-        let known = inner.entries.get(&place);
+        let known = inner.entries.get(&key);
         if known.is_some_and(|entry| now < entry.until) {
             return None;
         }
@@ -84,7 +84,7 @@ impl StartThrottle {
                 .last_cleanup
                 .is_some_and(|last| now < last.saturating_add(MIN_CLEANUP_INTERVAL));
             if !wait {
-                inner.clean(now);
+                inner.remove_expired(now);
             }
             if inner.entries.len() >= self.max_entries {
                 return Some(StartPermit {
@@ -94,25 +94,20 @@ impl StartThrottle {
             }
         }
         inner.next_permit_id += 1;
-        let claim = inner.next_permit_id;
+        let permit_id = inner.next_permit_id;
         let until = now.saturating_add(self.window);
-        inner.entries.insert(
-            place.clone(),
-            SuppressedStart {
-                until,
-                permit_id: claim,
-            },
-        );
+        let entry = SuppressedStart { until, permit_id };
+        inner.entries.insert(key.clone(), entry);
         Some(StartPermit {
             throttle: self,
-            entry: Some((place, claim)),
+            entry: Some((key, permit_id)),
         })
     }
 
     /// Resets an entry: the next start is written.
     pub(super) fn reset(&self, conversation: &ConversationId, user: &UserId) {
-        let place = (conversation.clone(), user.clone());
-        self.inner.lock().entries.remove(&place);
+        let key = (conversation.clone(), user.clone());
+        self.inner.lock().entries.remove(&key);
     }
 
     /// Resets an entry now, and again when the returned guard is dropped.
@@ -130,18 +125,18 @@ impl StartThrottle {
     }
 
     /// Removes expired entries.
-    pub(super) fn clean(&self, now: Timestamp) {
-        self.inner.lock().clean(now);
+    pub(super) fn remove_expired(&self, now: Timestamp) {
+        self.inner.lock().remove_expired(now);
     }
 
-    /// Number of entries.
-    pub(super) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.inner.lock().entries.len()
     }
 }
 
 impl StartThrottleState {
-    fn clean(&mut self, now: Timestamp) {
+    fn remove_expired(&mut self, now: Timestamp) {
         self.last_cleanup = Some(now);
         self.entries.retain(|_, entry| now < entry.until);
         self.entries.shrink_to(2 * self.entries.len());
@@ -157,16 +152,14 @@ impl StartPermit<'_> {
 
 impl Drop for StartPermit<'_> {
     fn drop(&mut self) {
-        let Some((place, claim)) = self.entry.take() else {
+        let Some((key, permit_id)) = self.entry.take() else {
             return;
         };
         let entries = &mut self.throttle.inner.lock().entries;
+        let current = entries.get(&key);
         // A later permit has its own entry, which must stay.
-        if entries
-            .get(&place)
-            .is_some_and(|entry| entry.permit_id == claim)
-        {
-            entries.remove(&place);
+        if current.is_some_and(|entry| entry.permit_id == permit_id) {
+            entries.remove(&key);
         }
     }
 }
@@ -175,15 +168,15 @@ impl Drop for StartPermit<'_> {
 mod tests {
     use super::*;
 
-    fn place(nth: usize) -> ThrottleKey {
+    fn key(nth: usize) -> ThrottleKey {
         let conversation = ConversationId::new("c1").expect("valid");
         (conversation, UserId::new(format!("u{nth}")).expect("valid"))
     }
 
     fn passes(throttle: &StartThrottle, (conversation, user): &ThrottleKey, now: u64) -> bool {
-        let claim = throttle.try_acquire(conversation, user, Timestamp(now));
-        let passes = claim.is_some();
-        claim.into_iter().for_each(StartPermit::commit);
+        let permit = throttle.try_acquire(conversation, user, Timestamp(now));
+        let passes = permit.is_some();
+        permit.into_iter().for_each(StartPermit::commit);
         passes
     }
 
@@ -191,50 +184,55 @@ mod tests {
     fn a_full_throttle_evicts_expired_entries_or_lets_calls_through() {
         let throttle = StartThrottle::new(Duration::from_secs(2), 3);
         for (nth, now) in [(0, 0), (1, 1_000), (2, 1_000)] {
-            assert!(passes(&throttle, &place(nth), now));
+            assert!(passes(&throttle, &key(nth), now));
         }
         for _ in 0..2 {
-            assert!(passes(&throttle, &place(3), 1_000), "no entry was made");
+            assert!(passes(&throttle, &key(3), 1_000), "no entry was made");
         }
         assert_eq!(throttle.len(), 3);
         assert!(
-            !passes(&throttle, &place(2), 1_000),
+            !passes(&throttle, &key(2), 1_000),
             "an entry suppresses starts"
         );
-        assert!(passes(&throttle, &place(3), 2_000), "the first expired");
-        assert!(!passes(&throttle, &place(3), 2_000), "and made room");
-        throttle.clean(Timestamp(3_999));
+        assert!(passes(&throttle, &key(3), 2_000), "the first expired");
+        assert!(!passes(&throttle, &key(3), 2_000), "and made room");
+        throttle.remove_expired(Timestamp(3_999));
         assert_eq!(throttle.len(), 1);
-        throttle.clean(Timestamp(4_000));
+        throttle.remove_expired(Timestamp(4_000));
         assert_eq!(throttle.len(), 0);
+        for nth in 0..3 {
+            assert!(passes(&throttle, &key(nth), 4_000));
+        }
+        throttle.reset(&key(1).0, &key(1).1);
+        assert_eq!(throttle.len(), 2, "a reset frees the entry");
     }
 
     #[test]
-    fn dropping_a_throttle_claim_does_not_release_a_later_claim() {
+    fn dropping_a_throttle_claim_does_not_release_a_later_acquire() {
         let throttle = StartThrottle::new(Duration::from_secs(2), 3);
-        let (conversation, user) = place(0);
-        let claim = || throttle.try_acquire(&conversation, &user, Timestamp(0));
-        let first = claim().expect("the first");
-        assert!(claim().is_none());
+        let (conversation, user) = key(0);
+        let acquire = || throttle.try_acquire(&conversation, &user, Timestamp(0));
+        let first = acquire().expect("the first");
+        assert!(acquire().is_none());
         drop(first);
-        let second = claim().expect("the first was given back");
+        let second = acquire().expect("the first was given back");
         throttle.reset(&conversation, &user);
-        let third = claim().expect("cleared");
+        let third = acquire().expect("cleared");
         drop(second);
-        assert!(claim().is_none(), "the third is still there");
+        assert!(acquire().is_none(), "the third is still there");
         third.commit();
-        assert!(claim().is_none());
+        assert!(acquire().is_none());
     }
 
     #[test]
     fn a_start_that_overtakes_a_stop_does_not_hold_the_next_one_back() {
         let throttle = StartThrottle::new(Duration::from_secs(2), 3);
-        let place = place(0);
-        assert!(passes(&throttle, &place, 0));
-        let stop = throttle.reset_now_and_on_drop(&place.0, &place.1);
-        assert!(passes(&throttle, &place, 0), "the stop is running");
-        assert!(!passes(&throttle, &place, 0));
+        let key = key(0);
+        assert!(passes(&throttle, &key, 0));
+        let stop = throttle.reset_now_and_on_drop(&key.0, &key.1);
+        assert!(passes(&throttle, &key, 0), "the stop is running");
+        assert!(!passes(&throttle, &key, 0));
         drop(stop);
-        assert!(passes(&throttle, &place, 0), "it may have undone the start");
+        assert!(passes(&throttle, &key, 0), "it may have undone the start");
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{IdKind, InvalidId};
 
 /// Validates a limiter id and normalizes an IPv6 address to its /64 network.
-pub(super) fn prepare(text: &str) -> Result<Arc<str>, InvalidId> {
-    IdKind::Limiter.check(text)?;
+pub(super) fn normalize(text: &str) -> Result<Arc<str>, InvalidId> {
+    IdKind::Limiter.validate(text)?;
     // This check is cheaper than the address parser, and most limiter ids (`user:123`) are no addresses.
     let may_be_ipv6 = text.contains(':')
         && text

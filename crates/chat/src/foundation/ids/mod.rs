@@ -3,7 +3,6 @@
 //! Invariant: a value of one of these types has passed the rules of its kind, also if it was read from JSON or from the
 //! store. Cloning an identifier copies a pointer.
 
-mod endpoint;
 mod limiter;
 mod openapi;
 mod rules;
@@ -19,7 +18,6 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs, ToSingleRedis
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
-pub use endpoint::{Endpoint, EndpointSeparator};
 pub use rules::{IdKind, InvalidId, MAX_ENDPOINT_BYTES, MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
 pub use shard::{DeadlineShard, WatchShard};
 
@@ -32,8 +30,8 @@ pub trait KeyIdentifier {
     fn as_str(&self) -> &str;
 }
 
-macro_rules! id {
-    ($(#[$meta:meta])* $name:ident, $kind:ident, $prepare:expr) => {
+macro_rules! id_type {
+    ($(#[$meta:meta])* $name:ident, $kind:ident, $normalize:expr) => {
         $(#[$meta])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Arc<str>);
@@ -41,8 +39,8 @@ macro_rules! id {
         impl $name {
             /// Validates `text` and creates an identifier.
             pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
-                let prepare: fn(&str) -> Result<Arc<str>, InvalidId> = $prepare;
-                prepare(text.as_ref()).map(Self)
+                let normalize: fn(&str) -> Result<Arc<str>, InvalidId> = $normalize;
+                normalize(text.as_ref()).map(Self)
             }
 
             /// The identifier as text.
@@ -138,8 +136,8 @@ macro_rules! id {
 
 macro_rules! plain_id_type {
     ($(#[$meta:meta])* $name:ident, $kind:ident) => {
-        id!($(#[$meta])* $name, $kind, |text| {
-            IdKind::$kind.check(text)?;
+        id_type!($(#[$meta])* $name, $kind, |text| {
+            IdKind::$kind.validate(text)?;
             Ok(Arc::from(text))
         });
     };
@@ -166,64 +164,24 @@ plain_id_type!(
     Device
 );
 plain_id_type!(
-    /// Id of a support agent. Agents are users, so the rules are those of [`UserId`].
-    AdminId,
-    Admin
-);
-plain_id_type!(
     /// Id of a Parlor node.
     NodeId,
     Node
 );
-plain_id_type!(
-    /// Name of a periodic job.
-    JobName,
-    Job
-);
-plain_id_type!(
-    /// Digest of a user and a search query.
-    SearchHash,
-    SearchHash
-);
-id!(
+id_type!(
     /// Name of a rate limit, chosen by the caller: an IP address, `user:123`, …
     ///
     /// An IPv6 address is replaced by its /64 network in canonical form, because one customer owns all of it. An IPv4
     /// address in IPv6 notation is replaced by the IPv4 address.
     LimiterId,
     Limiter,
-    limiter::prepare
+    limiter::normalize
 );
 
 impl LimiterId {
     /// The limiter id of a client address.
     pub fn from_ip(address: std::net::IpAddr) -> Self {
         Self(limiter::client_network(address).into())
-    }
-}
-
-impl SearchHash {
-    /// Formats a digest in hexadecimal.
-    pub fn from_digest(digest: [u8; 16]) -> Self {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        let text: String = digest
-            .iter()
-            .flat_map(|byte| [byte >> 4, byte & 15])
-            .map(|nibble| char::from(HEX[usize::from(nibble)]))
-            .collect();
-        Self(text.into())
-    }
-}
-
-impl From<UserId> for AdminId {
-    fn from(user: UserId) -> Self {
-        Self(user.0)
-    }
-}
-
-impl From<AdminId> for UserId {
-    fn from(admin: AdminId) -> Self {
-        Self(admin.0)
     }
 }
 

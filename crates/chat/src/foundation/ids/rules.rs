@@ -133,10 +133,10 @@ impl IdKind {
     }
 
     /// Validates a text.
-    pub fn check(self, text: &str) -> Result<(), InvalidId> {
+    pub fn validate(self, text: &str) -> Result<(), InvalidId> {
         match self.find_problem(text) {
             None => Ok(()),
-            Some(fault) => Err(InvalidId::new(self, text, fault)),
+            Some(problem) => Err(InvalidId::new(self, text, problem)),
         }
     }
 
@@ -148,7 +148,7 @@ impl IdKind {
             Self::SearchHash => {
                 match check_length_and_chars(text, 32, |c| matches!(c, '0'..='9' | 'a'..='f')) {
                     None if text.len() < 32 => Some(IdProblem::Length(text.len())),
-                    fault => fault,
+                    problem => problem,
                 }
             }
             Self::DeadlineShard => check_number(text, 63),
@@ -262,9 +262,6 @@ pub struct InvalidId {
 }
 
 impl InvalidId {
-    /// The error code of every gateway.
-    pub const CODE: &'static str = "invalid_id";
-
     fn new(kind: IdKind, value: &str, problem: IdProblem) -> Self {
         const MAX_SHOWN_CHARS: usize = 40;
         let mut shown: String = value.chars().take(MAX_SHOWN_CHARS).collect();
@@ -276,15 +273,5 @@ impl InvalidId {
             value: shown,
             problem,
         }
-    }
-
-    /// The stable error code, [`InvalidId::CODE`].
-    pub const fn code(&self) -> &'static str {
-        Self::CODE
-    }
-
-    /// Kind of the identifier.
-    pub const fn kind(&self) -> IdKind {
-        self.kind
     }
 }

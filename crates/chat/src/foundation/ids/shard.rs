@@ -55,7 +55,7 @@ macro_rules! shard {
             pub const COUNT: u16 = $count;
 
             /// The shard of a user.
-            pub fn of(user: &UserId) -> Self {
+            pub fn for_user(user: &UserId) -> Self {
                 let value = stable_hash(user.as_str()) % u32::from(Self::COUNT);
                 Self(DecimalU8::new(u8::try_from(value).expect("there are at most 256 shards")))
             }

@@ -87,7 +87,7 @@ struct KeyspaceInner {
 impl Keyspace {
     /// Validates the settings. In cluster mode the first identifier of each key is its hash tag.
     pub fn new(settings: KeySettings, cluster: bool) -> Result<Self, KeySettingsError> {
-        settings.check()?;
+        settings.validate()?;
         Ok(Self {
             inner: Arc::new(KeyspaceInner { settings, cluster }),
         })
@@ -147,12 +147,6 @@ impl Keyspace {
         debug_assert!(!spec.kind.is_channel());
         debug_assert!(spec.pattern.ids().eq([A::KIND]));
         Key(self.format_name(spec, &[a.as_str()]))
-    }
-
-    /// For an identifier whose text depends on the settings.
-    pub(crate) fn key1_spelled(&self, spec: &KeySpec, id: &str) -> Key {
-        debug_assert!(!spec.kind.is_channel());
-        Key(self.format_name(spec, &[id]))
     }
 
     pub(crate) fn key2<A: KeyIdentifier, B: KeyIdentifier>(

@@ -13,7 +13,7 @@ use crate::keys::registry;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyMatch<'a> {
     /// Group of the declaration.
-    pub capability: &'static KeyGroup,
+    pub group: &'static KeyGroup,
     /// Declaration of the key or channel.
     pub spec: &'static KeySpec,
     /// Identifiers in the name, in order.
@@ -27,26 +27,13 @@ impl Keyspace {
             .find(|found| !found.spec.kind.is_channel())
     }
 
-    /// The declaration of a channel; `None` if no declaration of the configured layouts fits.
-    pub fn match_channel<'a>(&self, name: &'a [u8]) -> Option<KeyMatch<'a>> {
-        self.matching_specs(name)
-            .find(|found| found.spec.kind.is_channel())
-    }
-
     /// All declarations of the configured layouts that fit the name. Tests check that there is at most one.
     pub fn matching_specs<'a>(&self, name: &'a [u8]) -> impl Iterator<Item = KeyMatch<'a>> {
         let text = std::str::from_utf8(name).ok();
-        let layouts = &self.settings().layouts;
-        registry::all()
-            .filter(|(_, spec)| spec.layout.is_active(layouts))
-            .filter_map(move |(capability, spec)| {
-                let ids = self.parse_name(spec, text?)?;
-                Some(KeyMatch {
-                    capability,
-                    spec,
-                    ids,
-                })
-            })
+        registry::active_specs(&self.settings().layouts).filter_map(move |(group, spec)| {
+            let ids = self.parse_name(spec, text?)?;
+            Some(KeyMatch { group, spec, ids })
+        })
     }
 
     fn parse_name<'a>(&self, spec: &KeySpec, name: &'a str) -> Option<Vec<(IdKind, &'a str)>> {
@@ -81,7 +68,8 @@ impl Keyspace {
     fn is_valid_id(&self, kind: IdKind, id: &str) -> bool {
         let separator = self.settings().endpoint_separator.name();
         let method = id.bytes().take_while(u8::is_ascii_uppercase).count();
-        kind.check(id).is_ok() && (kind != IdKind::Endpoint || id[method..].starts_with(separator))
+        kind.validate(id).is_ok()
+            && (kind != IdKind::Endpoint || id[method..].starts_with(separator))
     }
 }
 

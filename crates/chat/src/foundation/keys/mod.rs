@@ -9,6 +9,7 @@ mod keyspace;
 mod matcher;
 mod named_enum;
 mod pattern;
+mod planned;
 pub mod reference;
 pub mod registry;
 mod settings;
@@ -20,7 +21,8 @@ pub use matcher::KeyMatch;
 pub use named_enum::UnknownSettingValue;
 pub use pattern::{KeyPattern, PatternPart};
 pub use settings::{
-    KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset, RecentLayout, TypingLayout,
+    EndpointSeparator, KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset,
+    RecentLayout, TypingLayout,
 };
 pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec};
 pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};

@@ -2,13 +2,13 @@
 //!
 //! Invariant: Parlor uses no key or channel that is not listed here.
 
+use super::planned;
 use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
 use crate::{
-    blocks, bus, delivery, desk, jobs, limits, membership, messages, nodes, places, presence,
-    search, sessions, stats, typing, unread, uploads,
+    bus, delivery, limits, membership, messages, nodes, presence, sessions, typing, unread,
 };
 
-/// All key groups, in the order of the reference.
+/// The key groups that Parlor uses, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
     presence::keys::CAPABILITY,
     typing::keys::CAPABILITY,
@@ -17,28 +17,29 @@ pub static KEY_GROUPS: &[KeyGroup] = &[
     unread::keys::CAPABILITY,
     limits::keys::CAPABILITY,
     sessions::keys::CAPABILITY,
-    desk::keys::CAPABILITY,
-    stats::keys::CAPABILITY,
-    jobs::keys::CAPABILITY,
-    blocks::keys::CAPABILITY,
     delivery::keys::CAPABILITY,
-    places::keys::CAPABILITY,
-    uploads::keys::CAPABILITY,
-    search::keys::CAPABILITY,
     bus::keys::CAPABILITY,
     nodes::keys::CAPABILITY,
 ];
 
-/// All declarations of all layouts.
-pub fn all() -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
+/// The declarations of all layouts, those of planned features last.
+pub fn all_specs() -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
     KEY_GROUPS
         .iter()
-        .flat_map(|capability| capability.keys.iter().map(move |spec| (capability, spec)))
+        .chain(planned::KEY_GROUPS)
+        .flat_map(|group| group.keys.iter().map(move |spec| (group, spec)))
 }
 
-/// The declarations of the configured layouts.
+/// The declarations of the configured layouts, those of planned features last.
 pub fn active_specs(
     layouts: &KeyLayouts,
 ) -> impl Iterator<Item = (&'static KeyGroup, &'static KeySpec)> {
-    all().filter(move |(_, spec)| spec.layout.is_active(layouts))
+    all_specs().filter(move |(_, spec)| spec.layout.is_active(layouts))
+}
+
+/// True if the group belongs to a planned feature, so that nothing writes its keys.
+pub fn is_planned(group: &KeyGroup) -> bool {
+    planned::KEY_GROUPS
+        .iter()
+        .any(|planned| planned.name == group.name)
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::setting_enum;
 use super::ttl::{TtlName, TtlValues};
-use crate::ids::EndpointSeparator;
 
 setting_enum! {
     /// How presence is written to documented keys.
@@ -58,6 +57,16 @@ setting_enum! {
         UserStatus = "user-status",
         /// A support desk whose keys start with `ha:`.
         HomeAssistant = "home-assistant",
+    }
+}
+
+setting_enum! {
+    /// Character between method and route in the names of counters.
+    pub enum EndpointSeparator for "stats.endpoint_separator" {
+        /// `GET /v1/users`
+        Space = " ",
+        /// `GET_/v1/users`
+        Underscore = "_",
     }
 }
 
@@ -158,7 +167,7 @@ impl KeySettings {
     }
 
     /// Rejects settings that make keys ambiguous or expire devices between two heartbeats.
-    pub fn check(&self) -> Result<(), KeySettingsError> {
+    pub fn validate(&self) -> Result<(), KeySettingsError> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "._-@+=~|:/".contains(c);
         if let Some(bad) = self.prefix.chars().find(|c| !fits(*c)) {
             return Err(KeySettingsError::PrefixCharacter(self.prefix.clone(), bad));

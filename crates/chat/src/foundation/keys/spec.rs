@@ -157,8 +157,6 @@ pub struct KeySpec {
     pub kind: KeyKind,
     /// When the key expires.
     pub ttl: KeyTtl,
-    /// True if a stored key must always have a TTL.
-    pub ttl_required: bool,
     /// Format of the value.
     pub value: &'static str,
     /// Description for the reference.
@@ -178,7 +176,6 @@ impl KeySpec {
             pattern: KeyPattern::parse(pattern),
             kind,
             ttl,
-            ttl_required: !matches!(ttl, KeyTtl::Never),
             value: "",
             meaning: "",
             sources: &[],
@@ -226,9 +223,12 @@ impl KeySpec {
     /// True if a stored key may have this remaining TTL; `None` means that the key does not expire.
     pub fn allows_ttl(&self, settings: &KeySettings, left: Option<Duration>) -> bool {
         match left {
-            None => !self.ttl_required,
+            None => self.ttl == KeyTtl::Never,
             Some(_) if self.ttl == KeyTtl::Never => false,
-            Some(left) => self.ttl.longest(settings).is_none_or(|most| left <= most),
+            Some(left) => self
+                .ttl
+                .max_duration(settings)
+                .is_none_or(|max| left <= max),
         }
     }
 }

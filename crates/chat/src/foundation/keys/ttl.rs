@@ -139,7 +139,7 @@ pub enum KeyTtl {
     /// A configured TTL plus a number of seconds.
     ConfiguredPlus(TtlName, u64),
     /// One of two configured TTLs, each with the condition under which it applies.
-    Either(TtlName, &'static str, TtlName, &'static str),
+    OneOf(TtlName, &'static str, TtlName, &'static str),
     /// A fixed number of seconds.
     Fixed(u64),
     /// The caller decides; only a description is known.
@@ -148,14 +148,14 @@ pub enum KeyTtl {
 
 impl KeyTtl {
     /// The maximum remaining TTL; `None` if the key does not expire or the caller decides.
-    pub fn longest(&self, settings: &KeySettings) -> Option<Duration> {
+    pub fn max_duration(&self, settings: &KeySettings) -> Option<Duration> {
         match self {
             Self::Never | Self::PerCall(_) => None,
             Self::Configured(name) => Some(settings.ttls.get(*name)),
             Self::ConfiguredPlus(name, extra) => {
                 Some(settings.ttls.get(*name) + Duration::from_secs(*extra))
             }
-            Self::Either(one, _, other, _) => {
+            Self::OneOf(one, _, other, _) => {
                 Some(settings.ttls.get(*one).max(settings.ttls.get(*other)))
             }
             Self::Fixed(seconds) => Some(Duration::from_secs(*seconds)),
@@ -166,17 +166,17 @@ impl KeyTtl {
     pub fn configured_by(&self) -> Vec<TtlName> {
         match self {
             Self::Configured(name) | Self::ConfiguredPlus(name, _) => vec![*name],
-            Self::Either(one, _, other, _) => vec![*one, *other],
+            Self::OneOf(one, _, other, _) => vec![*one, *other],
             Self::Never | Self::Fixed(_) | Self::PerCall(_) => Vec::new(),
         }
     }
 
     /// The TTL as text: `60 s`, `1 h + 60 s`, `30 s online, 24 h offline`, `none`.
-    pub fn text(&self, settings: &KeySettings) -> String {
+    pub fn describe(&self, settings: &KeySettings) -> String {
         match self {
             Self::Never => "none".to_owned(),
             Self::PerCall(text) => (*text).to_owned(),
-            Self::Either(one, when, other, then) => {
+            Self::OneOf(one, when, other, then) => {
                 let one = format_duration(settings.ttls.get(*one));
                 let other = format_duration(settings.ttls.get(*other));
                 format!("{one} {when}, {other} {then}")

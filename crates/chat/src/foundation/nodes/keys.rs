@@ -10,10 +10,10 @@ use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, TtlName};
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "nodes",
     title: "Nodes and store",
-    keys: &[NODE, NODES, EPOCH, DATABASE, SCHEMA],
+    keys: &[NODE_LEASE, NODE_INDEX, EPOCH, DATABASE],
 };
 
-const NODE: KeySpec = KeySpec::internal(
+const NODE_LEASE: KeySpec = KeySpec::internal(
     "parlor:node:{node}",
     KeyKind::String,
     KeyTtl::Configured(TtlName::NodeLease),
@@ -21,12 +21,13 @@ const NODE: KeySpec = KeySpec::internal(
 .value("the node's boot id, random per process start")
 .meaning("lease of the node: the node is alive while the key exists, and only the node renews it");
 
-const NODES: KeySpec = KeySpec::internal("parlor:nodes", KeyKind::SortedSet, KeyTtl::Never)
+const NODE_INDEX: KeySpec = KeySpec::internal("parlor:nodes", KeyKind::SortedSet, KeyTtl::Never)
     .value("member node id, score = ms at which its lease ends, or the claim of the node that removes its devices")
     .meaning(
         "index of the nodes, used to find dead nodes whose devices must be removed",
     );
 
+/// The store crate reads and writes it.
 const EPOCH: KeySpec = KeySpec::internal("parlor:epoch", KeyKind::Hash, KeyTtl::Never)
     .value("`epoch` (a number that only rises), `origin` (the server processes it was raised for)")
     .meaning("rises when the store's data may be stale: unclean start, failover, lost key");
@@ -37,33 +38,19 @@ const DATABASE: KeySpec = KeySpec::internal("parlor:database", KeyKind::String, 
         "the database that the store belongs to; a server with another database does not start",
     );
 
-const SCHEMA: KeySpec = KeySpec::internal("parlor:schema", KeyKind::Integer, KeyTtl::Never)
-    .value("version of the internal values")
-    .meaning("reserved; this version neither reads nor writes it");
-
 impl Keyspace {
     /// Lease of a node.
-    pub fn node(&self, node: &NodeId) -> Key {
-        self.key1(&NODE, node)
+    pub fn node_lease(&self, node: &NodeId) -> Key {
+        self.key1(&NODE_LEASE, node)
     }
 
     /// Index of the nodes by the end of their lease.
-    pub fn nodes(&self) -> Key {
-        self.key0(&NODES)
-    }
-
-    /// Epoch of the store.
-    pub fn epoch(&self) -> Key {
-        self.key0(&EPOCH)
+    pub fn node_index(&self) -> Key {
+        self.key0(&NODE_INDEX)
     }
 
     /// Id of the database that the store belongs to.
-    pub fn database(&self) -> Key {
+    pub fn database_id(&self) -> Key {
         self.key0(&DATABASE)
-    }
-
-    /// Version of the internal values; not used yet.
-    pub fn schema_version(&self) -> Key {
-        self.key0(&SCHEMA)
     }
 }

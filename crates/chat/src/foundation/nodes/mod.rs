@@ -18,7 +18,8 @@ use redis::pipe;
 use tokio::sync::watch;
 
 use crate::api::error::Result;
-use crate::context::{ChatContext, Timestamp, duration_millis};
+use crate::clock::{Timestamp, duration_millis};
+use crate::context::ChatContext;
 use crate::ids::NodeId;
 use crate::keys::TtlName;
 
@@ -111,13 +112,13 @@ impl LocalNode {
         let keys = self.ctx.keys();
         pipe()
             .cmd("SET")
-            .arg(keys.node(&self.id))
+            .arg(keys.node_lease(&self.id))
             .arg(&self.epoch)
             .arg("PX")
             .arg(duration_millis(self.lease_duration()))
             .ignore()
             .cmd("ZADD")
-            .arg(keys.nodes())
+            .arg(keys.node_index())
             .arg(now.saturating_add(self.lease_duration()).as_millis())
             .arg(&self.id)
             .ignore()
@@ -131,13 +132,9 @@ impl LocalNode {
         LeaseState {
             held_since: Some(now),
             last_renewed: Some(now),
-            store_epoch: self.store_epoch(),
+            store_epoch: self.ctx.store_epoch(),
             rival_boot_id: None,
         }
-    }
-
-    fn store_epoch(&self) -> u64 {
-        *self.ctx.store().epoch().borrow()
     }
 
     /// Renews the lease. Must be called several times per lease duration.
@@ -145,13 +142,13 @@ impl LocalNode {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
         let renew = RENEW_LEASE
-            .keys(keys.node(&self.id))
+            .keys(keys.node_lease(&self.id))
             .arg(&self.epoch)
             .arg(duration_millis(self.lease_duration()));
         let (holder,): (String,) = pipe()
             .add_command(renew.cmd())
             .cmd("ZADD")
-            .arg(keys.nodes())
+            .arg(keys.node_index())
             .arg(now.saturating_add(self.lease_duration()).as_millis())
             .arg(&self.id)
             .ignore()
@@ -168,7 +165,7 @@ impl LocalNode {
                 let broken = held
                     .last_renewed
                     .is_none_or(|last| last.saturating_add(lease) < now)
-                    || held.store_epoch != self.store_epoch();
+                    || held.store_epoch != self.ctx.store_epoch();
                 let since = held.held_since.filter(|_| !broken);
                 *held = self.starting_at(now);
                 held.held_since = since.or(held.held_since);
@@ -219,7 +216,7 @@ impl LocalNode {
             .is_some_and(|since| since.saturating_add(time) <= now);
         let lease = self.lease_duration();
         since
-            && held.store_epoch == self.store_epoch()
+            && held.store_epoch == self.ctx.store_epoch()
             && held
                 .last_renewed
                 .is_some_and(|last| now < last.saturating_add(lease))
@@ -233,7 +230,7 @@ impl LocalNode {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
         let over: Vec<(NodeId, u64)> = redis::cmd("ZRANGEBYSCORE")
-            .arg(keys.nodes())
+            .arg(keys.node_index())
             .arg("-inf")
             .arg(now.as_millis().saturating_sub(duration_millis(self.grace)))
             .arg("WITHSCORES")
@@ -262,7 +259,7 @@ impl LocalNode {
     /// True if the lease of a node exists.
     pub async fn is_alive(&self, node: &NodeId) -> Result<bool> {
         let found: bool = redis::cmd("EXISTS")
-            .arg(self.ctx.keys().node(node))
+            .arg(self.ctx.keys().node_lease(node))
             .query_async(&mut self.ctx.store().clone())
             .await?;
         Ok(found)
@@ -287,7 +284,7 @@ impl LocalNode {
 
     async fn compare_and_set_score(&self, node: &ClaimedNode, score: &str) -> Result<bool> {
         let call = COMPARE_AND_SET_SCORE
-            .keys(self.ctx.keys().nodes())
+            .keys(self.ctx.keys().node_index())
             .arg(&node.id)
             .arg(node.claim_score)
             .arg(score);
@@ -300,10 +297,12 @@ impl LocalNode {
         *self.held.lock() = LeaseState::default();
         let keys = self.ctx.keys();
         let mut store = self.ctx.store().idempotent();
-        let call = RELEASE_LEASE.keys(keys.node(&self.id)).arg(&self.epoch);
+        let call = RELEASE_LEASE
+            .keys(keys.node_lease(&self.id))
+            .arg(&self.epoch);
         if call.run(&store).await? {
             let mut leave = redis::cmd("ZREM");
-            leave.arg(keys.nodes()).arg(&self.id);
+            leave.arg(keys.node_index()).arg(&self.id);
             leave.exec_async(&mut store).await?;
         }
         Ok(())

@@ -1,12 +1,11 @@
 //! The environment of a test: a store with a manual clock, and a database. The embedded store is tested with SQLite,
 //! servers with PostgreSQL.
 
-#![expect(clippy::unwrap_used, reason = "a test says what failed by failing")]
-
 use std::path::Path;
 use std::time::Duration;
 
-use parlor_chat::context::{ChatContext, Timestamp};
+use parlor_chat::clock::Timestamp;
+use parlor_chat::context::ChatContext;
 use parlor_chat::database::{self, Database, DatabaseUrl};
 use parlor_chat::keys::{KeySettings, Keyspace, TtlName};
 use parlor_store::{ManualClock, Store, StoreOptions};
@@ -24,6 +23,8 @@ const TYPING_TTL_FACTOR: u32 = 100;
 pub struct TestBackend {
     pub store: Store,
     pub server: Option<Redis>,
+    /// Address of the server or cluster; `None` for the embedded store.
+    pub url: Option<String>,
     /// Clients of the servers that hold keys; empty for the embedded store.
     pub primaries: Vec<redis::Client>,
     /// True if keys carry hash tags.
@@ -70,18 +71,19 @@ impl TestBackend {
 
     /// Redis with a timeout of 10 s, for tests without a store.
     pub async fn redis_with_short_timeout() -> Self {
-        let impatient = |url: &str| StoreOptions {
+        let options = |url: &str| StoreOptions {
             timeout: Duration::from_secs(10),
             ..options_with_long_timeout(url)
         };
-        Self::server(Redis::start().await, impatient).await
+        Self::server(Redis::start().await, options).await
     }
 
     async fn server(server: Redis, options: impl FnOnce(&str) -> StoreOptions) -> Self {
-        let ground = Self::open(options(&server.url()), false, vec![server.client()]).await;
+        let backend = Self::open(options(&server.url()), false, vec![server.client()]).await;
         Self {
+            url: Some(server.url()),
             server: Some(server),
-            ..ground
+            ..backend
         }
     }
 
@@ -95,7 +97,12 @@ impl TestBackend {
             let flush = redis::cmd("FLUSHALL");
             flush.exec_async(&mut connection).await.unwrap();
         }
-        Self::open(options_with_long_timeout(&cluster.url()), true, primaries).await
+        let url = cluster.url();
+        let backend = Self::open(options_with_long_timeout(&url), true, primaries).await;
+        Self {
+            url: Some(url),
+            ..backend
+        }
     }
 
     async fn open(options: StoreOptions, tagged: bool, primaries: Vec<redis::Client>) -> Self {
@@ -105,6 +112,7 @@ impl TestBackend {
                 .await
                 .unwrap(),
             server: None,
+            url: None,
             primaries,
             hash_tags: tagged,
             rows: OnceCell::new(),

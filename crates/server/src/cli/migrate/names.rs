@@ -54,7 +54,7 @@ impl KeyMapping {
             Some(found) if SKIPPED_PATTERNS.contains(&found.spec.pattern.text()) => Fate::Skip,
             Some(found) => {
                 let name = self.to.key_from_match(&found).into_string().into_bytes();
-                Fate::Moves(name, found.capability.name)
+                Fate::Moves(name, found.group.name)
             }
             None if self.all => Fate::Moves(key.to_vec(), "(not declared)"),
             None => Fate::Undeclared,
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn every_key_pattern_excluded_from_migration_is_declared() {
         for pattern in SKIPPED_PATTERNS {
-            let mut all = registry::all();
+            let mut all = registry::all_specs();
             assert!(
                 all.any(|(_, spec)| spec.pattern.text() == *pattern),
                 "{pattern}"

@@ -188,12 +188,16 @@ async fn run_ids(side: &MigrationStore) -> HashSet<String> {
 
 /// A node whose lease has not expired.
 async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
-    let all = redis::cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).take();
+    let all = redis::cmd("ZRANGE")
+        .arg(keys.node_index())
+        .arg(0)
+        .arg(-1)
+        .take();
     let nodes: Vec<String> = side.ask(&all).await?;
     for node in nodes {
         let Ok(id) = NodeId::new(&node) else { continue };
         if side
-            .ask::<bool>(redis::cmd("EXISTS").arg(keys.node(&id)))
+            .ask::<bool>(redis::cmd("EXISTS").arg(keys.node_lease(&id)))
             .await?
         {
             return Ok(Some(node));

@@ -97,14 +97,14 @@ impl WatcherRegistry {
 
     /// Marks the shards of these users for a re-read, because changes may be lost.
     pub(super) fn missed_shards(&self, users: &[UserId]) {
-        let shards = users.iter().map(|user| WatchShard::of(user).number());
+        let shards = users.iter().map(|user| WatchShard::for_user(user).number());
         self.inner.lock().mark_missed.extend(shards);
     }
 
     /// Subscribes to the shards of these users.
     pub(super) async fn subscribe(self: &Arc<Self>, users: &[UserId]) -> Result<()> {
         let _doors = self.subscription_lock.lock().await;
-        for shard in users.iter().map(WatchShard::of) {
+        for shard in users.iter().map(WatchShard::for_user) {
             let number = shard.number();
             if self.inner.lock().shards.contains_key(&number) {
                 continue;
@@ -121,7 +121,7 @@ impl WatcherRegistry {
         // Counted under the lock: a shard without users may be unsubscribed.
         let mut inner = self.inner.lock();
         for user in users {
-            if let Some(shard) = inner.shards.get_mut(&WatchShard::of(user).number()) {
+            if let Some(shard) = inner.shards.get_mut(&WatchShard::for_user(user).number()) {
                 shard.watched_users += 1;
             }
         }
@@ -144,7 +144,7 @@ impl WatcherRegistry {
                 inner.watchers.remove(user);
             }
         }
-        if let Some(shard) = inner.shards.get_mut(&WatchShard::of(user).number()) {
+        if let Some(shard) = inner.shards.get_mut(&WatchShard::for_user(user).number()) {
             shard.watched_users -= 1;
         }
         let mut changes = mailbox.changes.lock();
@@ -169,7 +169,7 @@ impl WatcherRegistry {
                 return Ok(());
             }
             let missed = std::mem::take(&mut inner.mark_missed);
-            let of_missed = |user: &&UserId| missed.contains(&WatchShard::of(user).number());
+            let of_missed = |user: &&UserId| missed.contains(&WatchShard::for_user(user).number());
             let users: Vec<UserId> = inner.watchers.keys().filter(of_missed).cloned().collect();
             (missed, users)
         };

@@ -13,19 +13,19 @@
 -- ARGV[9] frame
 -- Reply: nothing
 local typing_key, index, names = KEYS[1], KEYS[2], KEYS[3]
-local user, name, now, ends, ttl, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local user, name, now, ends_at, ttl, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local publish, channel, frame = ARGV[7], ARGV[8], ARGV[9]
 
 -- More than one start can add, so the index shrinks to the users who are typing.
-local MOST_PURGED = 100
-local over = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, MOST_PURGED)
-if #over > 0 then
-  redis.call('ZREM', index, unpack(over))
-  redis.call('HDEL', names, unpack(over))
+local MAX_PURGED = 100
+local expired = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, MAX_PURGED)
+if #expired > 0 then
+  redis.call('ZREM', index, unpack(expired))
+  redis.call('HDEL', names, unpack(expired))
 end
 
 redis.call('SET', typing_key, value, 'PX', ttl)
-redis.call('ZADD', index, ends, user)
+redis.call('ZADD', index, ends_at, user)
 redis.call('PEXPIRE', index, ttl)
 if name == '' then
   redis.call('HDEL', names, user)

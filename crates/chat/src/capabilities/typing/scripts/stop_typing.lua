@@ -11,9 +11,9 @@
 local typing_key, index, names = KEYS[1], KEYS[2], KEYS[3]
 local user, now, publish, channel, frame = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 
-local ends = tonumber(redis.call('ZSCORE', index, user) or 0)
-local shown = redis.call('DEL', typing_key)
+local ends_at = tonumber(redis.call('ZSCORE', index, user) or 0)
+local deleted_keys = redis.call('DEL', typing_key)
 redis.call('ZREM', index, user)
 redis.call('HDEL', names, user)
-if ends > now or shown == 1 then redis.call(publish, channel, frame) end
+if ends_at > now or deleted_keys == 1 then redis.call(publish, channel, frame) end
 return redis.status_reply('OK')

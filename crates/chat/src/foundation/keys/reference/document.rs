@@ -1,7 +1,8 @@
 //! The text of `docs/schema.md`: the default preset in full, and the differences of the other presets.
 
-use super::markdown::{code_span, push_fmt, push_table, reference_markdown};
-use super::{KeyReferenceRow, rows};
+use super::markdown::{code_span, push_fmt, push_table, push_written_keys};
+use super::{KeyReferenceRow, reference_rows};
+use crate::keys::registry;
 use crate::keys::{KeyLayouts, KeySettings, KeySettingsError, Preset, TtlName, format_duration};
 
 const INTRODUCTION: &str = "\
@@ -20,7 +21,7 @@ your services may read them and subscribe to the channels. Keys that start with 
 - Source is the schema that a key comes from: S0 is the key design of a chat application (preset `chat-app`), S1 the key structure of a rooms service (`rooms`),
   S2 the schema of a chat service (`chat-service`), S3 the data model of a user status service (`user-status`), S4 the schema of a home-assistant backend
   (`home-assistant`), ours is Parlor itself.
-- This version does not write the keys of the sections Support desk, Metrics, Jobs, Blocked users, Places, Uploads and Search. Their names are reserved.
+- `parlor schema` also lists keys of planned features under \"Planned\". Nothing writes them; their names are reserved.
 
 ";
 
@@ -28,8 +29,8 @@ const CLUSTER_INTRODUCTION: &str = "\
 ## Cluster mode
 
 In a cluster the first identifier of a key is its hash tag, in literal braces. All keys that start with the same user id share a slot, and so do all keys that start
-with the same conversation id. A key without identifiers has no hash tag, unless a script needs one, as in the last row. If the store is a cluster, `parlor schema`
-shows literal braces, and identifiers in angle brackets.
+with the same conversation id. A key without identifiers has no hash tag. If the store is a cluster, `parlor schema` shows literal braces, and identifiers in angle
+brackets.
 
 | key | standalone | cluster |
 |---|---|---|
@@ -42,25 +43,33 @@ const CLUSTER_EXAMPLES: &[&str] = &[
     "typing:{conv}:{user}",
     "membership:{conv}:{user}",
     "rate_limit:{id}",
-    "chat:conversations:active",
-    "parlor:stats:nodes",
+    "parlor:nodes",
 ];
 
 /// The text of `docs/schema.md`.
 pub fn schema_document() -> Result<String, KeySettingsError> {
     let mut out = INTRODUCTION.to_owned();
-    out.push_str(&reference_markdown(&KeySettings::default(), false)?);
+    push_written_keys(&mut out, &written_rows(&KeySettings::default(), false)?);
     push_cluster_chapter(&mut out)?;
     push_presets_chapter(&mut out)?;
     push_ttl_chapter(&mut out);
     Ok(out)
 }
 
+fn written_rows(
+    settings: &KeySettings,
+    cluster: bool,
+) -> Result<Vec<KeyReferenceRow>, KeySettingsError> {
+    let mut rows = reference_rows(settings, cluster)?;
+    rows.retain(|row| !row.planned);
+    Ok(rows)
+}
+
 fn push_cluster_chapter(out: &mut String) -> Result<(), KeySettingsError> {
     let settings = KeySettings::default();
     out.push_str(CLUSTER_INTRODUCTION);
-    let alone = rows(&settings, false)?;
-    let clustered = rows(&settings, true)?;
+    let alone = written_rows(&settings, false)?;
+    let clustered = written_rows(&settings, true)?;
     for (alone, clustered) in alone.iter().zip(&clustered) {
         if CLUSTER_EXAMPLES.contains(&alone.key.as_str()) {
             let (key, one, other) = (
@@ -106,7 +115,7 @@ fn push_presets_chapter(out: &mut String) -> Result<(), KeySettingsError> {
         );
     }
     out.push('\n');
-    let default = rows(&KeySettings::default(), false)?;
+    let default = written_rows(&KeySettings::default(), false)?;
     for preset in Preset::ALL
         .iter()
         .filter(|preset| **preset != Preset::Parlor)
@@ -124,7 +133,7 @@ fn push_preset_difference(
 ) -> Result<(), KeySettingsError> {
     let mut settings = KeySettings::from_preset(preset);
     let prefix = std::mem::take(&mut settings.prefix);
-    let own = rows(&settings, false)?;
+    let own = written_rows(&settings, false)?;
     push_fmt(out, format_args!("### Preset `{preset}`\n\n"));
     if !prefix.is_empty() {
         push_fmt(
@@ -162,7 +171,12 @@ fn push_ttl_chapter(out: &mut String) {
     out.push_str("\n|---|---|");
     out.push_str(&"---|".repeat(Preset::ALL.len()));
     out.push('\n');
-    for name in TtlName::ALL {
+    let is_planned = |name: &TtlName| {
+        registry::all_specs().any(|(group, spec)| {
+            registry::is_planned(group) && spec.ttl.configured_by().contains(name)
+        })
+    };
+    for name in TtlName::ALL.iter().filter(|name| !is_planned(name)) {
         push_fmt(out, format_args!("| `{name}` | {} |", name.description()));
         for preset in Preset::ALL {
             let time = KeySettings::from_preset(*preset).ttls.get(*name);

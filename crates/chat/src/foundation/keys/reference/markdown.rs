@@ -1,11 +1,11 @@
 //! The key reference as Markdown.
 //!
 //! Invariant: documented keys come first, by key group. Internal keys have a section of their own, because they are not
-//! part of the contract.
+//! part of the contract, and so have planned keys, because nothing writes them.
 
 use std::fmt::Write;
 
-use super::{KeyReferenceRow, rows};
+use super::{KeyReferenceRow, reference_rows};
 use crate::keys::registry;
 use crate::keys::{KeySettings, KeySettingsError};
 
@@ -14,18 +14,23 @@ pub fn reference_markdown(
     settings: &KeySettings,
     cluster: bool,
 ) -> Result<String, KeySettingsError> {
-    let rows = rows(settings, cluster)?;
+    let (planned, written): (Vec<_>, Vec<_>) = reference_rows(settings, cluster)?
+        .into_iter()
+        .partition(|row| row.planned);
     let mut out = String::new();
-    for capability in registry::KEY_GROUPS {
-        let mine = |row: &&KeyReferenceRow| row.capability == capability.name && !row.internal;
-        push_section(&mut out, capability.title, rows.iter().filter(mine));
-    }
-    push_section(
-        &mut out,
-        "Internal keys and channels",
-        rows.iter().filter(|row| row.internal),
-    );
+    push_written_keys(&mut out, &written);
+    push_section(&mut out, "Planned", planned.iter());
     Ok(out)
+}
+
+/// Appends the sections of the keys that Parlor writes.
+pub(super) fn push_written_keys(out: &mut String, rows: &[KeyReferenceRow]) {
+    for group in registry::KEY_GROUPS {
+        let mine = |row: &&KeyReferenceRow| row.capability == group.name && !row.internal;
+        push_section(out, group.title, rows.iter().filter(mine));
+    }
+    let internal = rows.iter().filter(|row| row.internal);
+    push_section(out, "Internal keys and channels", internal);
 }
 
 fn push_section<'a>(

@@ -7,6 +7,7 @@ mod markdown;
 
 use serde::Serialize;
 
+use crate::clock::duration_millis;
 use crate::keys::registry;
 use crate::keys::{KeyGroup, KeySettings, KeySettingsError, KeySpec, Keyspace, TtlName};
 
@@ -45,38 +46,40 @@ pub struct KeyReferenceRow {
     pub source: String,
     /// True if only Parlor may read the key.
     pub internal: bool,
+    /// True if the key belongs to a planned feature, so that nothing writes it.
+    pub planned: bool,
     /// Setting and value that select the key's layout; `None` if the key belongs to all layouts.
     pub layout: Option<String>,
 }
 
 /// All keys and channels of the configured layouts, in the order of the reference.
-pub fn rows(
+pub fn reference_rows(
     settings: &KeySettings,
     cluster: bool,
 ) -> Result<Vec<KeyReferenceRow>, KeySettingsError> {
     let keys = Keyspace::new(settings.clone(), cluster)?;
     Ok(registry::active_specs(&settings.layouts)
-        .map(|(capability, spec)| reference_row(&keys, capability, spec))
+        .map(|(group, spec)| reference_row(&keys, group, spec))
         .collect())
 }
 
 /// The reference as JSON.
-pub fn json(settings: &KeySettings, cluster: bool) -> Result<String, KeySettingsError> {
-    let rows = rows(settings, cluster)?;
+pub fn reference_json(settings: &KeySettings, cluster: bool) -> Result<String, KeySettingsError> {
+    let rows = reference_rows(settings, cluster)?;
     Ok(serde_json::to_string_pretty(&rows).expect("a row consists of strings and numbers"))
 }
 
 fn reference_row(
     keys: &Keyspace,
-    capability: &'static KeyGroup,
+    group: &'static KeyGroup,
     spec: &'static KeySpec,
 ) -> KeyReferenceRow {
     let settings = keys.settings();
     let channel = spec.kind.is_channel();
-    let longest = spec.ttl.longest(settings);
+    let max_ttl = spec.ttl.max_duration(settings);
     let sources: Vec<&str> = spec.sources.iter().map(|source| source.name()).collect();
     KeyReferenceRow {
-        capability: capability.name,
+        capability: group.name,
         key: match keys.channel_override(spec) {
             Some(name) => name.to_owned(),
             None => settings.prefix.clone() + &spec.pattern.shown(keys.cluster()),
@@ -87,9 +90,9 @@ fn reference_row(
         ttl: if channel {
             String::new()
         } else {
-            spec.ttl.text(settings)
+            spec.ttl.describe(settings)
         },
-        ttl_ms: longest.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+        ttl_ms: max_ttl.map(duration_millis),
         ttl_settings: spec
             .ttl
             .configured_by()
@@ -101,6 +104,7 @@ fn reference_row(
         meaning: spec.meaning,
         source: sources.join(", "),
         internal: spec.internal,
+        planned: registry::is_planned(group),
         layout: spec
             .layout
             .selecting_setting()

@@ -1,6 +1,5 @@
 //! Authorization of operations on conversations and their members.
 
-use parlor_chat::api::caller::Role;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{
@@ -12,8 +11,8 @@ use super::{chat, create_group, run_for_error_code, service_caller, user_caller,
 
 #[tokio::test]
 async fn a_visitor_changes_no_conversation() {
-    let (_ground, chat) = chat().await;
-    create_group(&chat, &user_caller("bob", Role::User), "c1", &["alice"]).await;
+    let (_backend, chat) = chat().await;
+    create_group(&chat, &user_caller("bob"), "c1", &["alice"]).await;
     let visitor = visitor_caller();
     let id = || "c1".to_owned();
     let refused = Some(Code::ReadOnlySession);
@@ -49,11 +48,8 @@ async fn a_visitor_changes_no_conversation() {
 
 #[tokio::test]
 async fn who_is_a_member_is_for_the_user_and_for_members() {
-    let (_ground, chat) = chat().await;
-    let (alice, bob) = (
-        user_caller("alice", Role::User),
-        user_caller("bob", Role::User),
-    );
+    let (_backend, chat) = chat().await;
+    let (alice, bob) = (user_caller("alice"), user_caller("bob"));
     create_group(&chat, &alice, "c1", &[]).await;
     let is = |user: &str| IsMember {
         conversation_id: "c1".into(),

@@ -1,15 +1,14 @@
 //! Authorization of rate limit checks.
 
-use parlor_chat::api::caller::Role;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::limits::{CheckLimit, RateLimitAlgorithm};
 
-use super::{chat, run_for_error_code, service_caller, user_caller, visitor_caller};
+use super::{admin_caller, chat, run_for_error_code, service_caller, user_caller, visitor_caller};
 
 #[tokio::test]
 async fn limits_are_for_services_and_admins() {
-    let (_ground, chat) = chat().await;
+    let (_backend, chat) = chat().await;
     let check = || CheckLimit {
         key: "login:alice".into(),
         algorithm: RateLimitAlgorithm::Fixed,
@@ -20,9 +19,9 @@ async fn limits_are_for_services_and_admins() {
     };
     let forbidden = Some(Code::Forbidden);
     for (caller, expected) in [
-        (user_caller("alice", Role::User), forbidden),
+        (user_caller("alice"), forbidden),
         (visitor_caller(), forbidden),
-        (user_caller("root", Role::Admin), None),
+        (admin_caller("root"), None),
         (service_caller(), None),
         (service_caller().on_behalf_of("alice").unwrap(), None),
     ] {
@@ -38,7 +37,7 @@ async fn limits_are_for_services_and_admins() {
 
 #[tokio::test]
 async fn a_limit_that_cannot_be_kept_is_refused() {
-    let (_ground, chat) = chat().await;
+    let (_backend, chat) = chat().await;
     let check = |limit, window_ms, cost| CheckLimit {
         key: "x".into(),
         algorithm: RateLimitAlgorithm::Gcra,

@@ -1,6 +1,6 @@
 //! Authorization of typing, messages and unread counts.
 
-use parlor_chat::api::caller::Role;
+use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::database::Either;
@@ -11,19 +11,21 @@ use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 
 use super::{
-    chat, create_group, run_for_error_code, service_caller, typing, user_caller, visitor_caller,
+    admin_caller, chat, create_group, run_for_error_code, service_caller, typing, user_caller,
+    visitor_caller,
 };
 
 #[tokio::test]
 async fn members_and_services_type() {
-    let (_ground, chat) = chat().await;
+    let (_backend, chat) = chat().await;
     let list = || ListTyping {
         conversation_id: "c1".into(),
     };
-    let (alice, bob) = (
-        user_caller("alice", Role::User),
-        user_caller("bob", Role::User),
-    );
+    let alice = Caller {
+        name: Some("ALICE".into()),
+        ..user_caller("alice")
+    };
+    let bob = user_caller("bob");
     assert_eq!(
         run_for_error_code(&chat, &alice, typing("c1")).await,
         Some(Code::NotAMember)
@@ -71,7 +73,7 @@ async fn members_and_services_type() {
 
 #[tokio::test]
 async fn a_position_is_the_members_own_and_a_visitor_has_none() {
-    let (_ground, chat) = chat().await;
+    let (_backend, chat) = chat().await;
     let statements = [
         "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)
             VALUES ('c1', 'group', 0, 0, 3, 1, 1)",
@@ -99,31 +101,19 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
         seq: None,
     };
     let cases = [
-        (user_caller("alice", Role::User), "c1", None),
+        (user_caller("alice"), "c1", None),
         (service_caller().on_behalf_of("alice").unwrap(), "c1", None),
         (service_caller(), "c1", Some(Code::UserRequired)),
         (visitor_caller(), "c1", Some(Code::ReadOnlySession)),
-        (user_caller("bob", Role::User), "c1", Some(Code::NotAMember)),
-        (
-            user_caller("root", Role::Admin),
-            "c1",
-            Some(Code::NotAMember),
-        ),
+        (user_caller("bob"), "c1", Some(Code::NotAMember)),
+        (admin_caller("root"), "c1", Some(Code::NotAMember)),
         (
             service_caller().on_behalf_of("bob").unwrap(),
             "c1",
             Some(Code::NotAMember),
         ),
-        (
-            user_caller("alice", Role::User),
-            "c9",
-            Some(Code::NotAMember),
-        ),
-        (
-            user_caller("alice", Role::User),
-            "total",
-            Some(Code::InvalidId),
-        ),
+        (user_caller("alice"), "c9", Some(Code::NotAMember)),
+        (user_caller("alice"), "total", Some(Code::InvalidId)),
     ];
     for (caller, conv, expected) in cases {
         let codes = [
@@ -133,7 +123,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
         ];
         assert_eq!(codes, [expected; 3], "{caller:?} {conv}");
     }
-    let alice = user_caller("alice", Role::User);
+    let alice = user_caller("alice");
     let none = run_for_error_code(&chat, &alice, unread("c1", 0)).await;
     assert_eq!(none, Some(Code::InvalidRequest));
     let badge = read("c1").run(&chat, &alice).await.unwrap();
@@ -153,7 +143,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     };
     let page = list(None).run(&chat, &service_caller()).await.unwrap();
     assert_eq!(page.receipts.len(), 1);
-    let bob = user_caller("bob", Role::User);
+    let bob = user_caller("bob");
     assert_eq!(
         run_for_error_code(&chat, &bob, list(None)).await,
         Some(Code::NotAMember)
@@ -178,8 +168,8 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
 
 #[tokio::test]
 async fn messages_are_for_members_and_services() {
-    let (_ground, chat) = chat().await;
-    create_group(&chat, &user_caller("alice", Role::User), "c1", &["bob"]).await;
+    let (_backend, chat) = chat().await;
+    create_group(&chat, &user_caller("alice"), "c1", &["bob"]).await;
     let send = || SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
@@ -196,11 +186,11 @@ async fn messages_are_for_members_and_services() {
     };
     let stranger = Some(Code::NotAMember);
     for (caller, may_send, may_read) in [
-        (user_caller("alice", Role::User), None, None),
-        (user_caller("bob", Role::User), None, None),
+        (user_caller("alice"), None, None),
+        (user_caller("bob"), None, None),
         (visitor_caller(), Some(Code::ReadOnlySession), None),
-        (user_caller("mallory", Role::User), stranger, stranger),
-        (user_caller("root", Role::Admin), stranger, stranger),
+        (user_caller("mallory"), stranger, stranger),
+        (admin_caller("root"), stranger, stranger),
         (service_caller(), Some(Code::UserRequired), None),
         (service_caller().on_behalf_of("bob").unwrap(), None, None),
         (
@@ -225,7 +215,7 @@ async fn messages_are_for_members_and_services() {
             "{caller:?}"
         );
     }
-    let bob = user_caller("bob", Role::User);
+    let bob = user_caller("bob");
     for (before, after, limit) in [
         (Some(1), Some(1), None),
         (None, None, Some(0)),
@@ -246,15 +236,15 @@ async fn messages_are_for_members_and_services() {
 
 #[tokio::test]
 async fn messages_are_changed_by_their_sender_and_by_admins() {
-    let (_ground, chat) = chat().await;
-    create_group(&chat, &user_caller("alice", Role::User), "c1", &["bob"]).await;
+    let (_backend, chat) = chat().await;
+    create_group(&chat, &user_caller("alice"), "c1", &["bob"]).await;
     let send = SendMessage {
         conversation_id: "c1".into(),
         content: "hello".into(),
         metadata: None,
         client_id: Some("k".into()),
     };
-    let bob = user_caller("bob", Role::User);
+    let bob = user_caller("bob");
     let sent = send.clone().run(&chat, &bob).await.unwrap();
     assert!(SendMessage::created(&sent));
     assert!(!SendMessage::created(&send.run(&chat, &bob).await.unwrap()));
@@ -268,16 +258,16 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
         conversation_id: "c1".into(),
         seq: 1,
     };
-    let owner = user_caller("alice", Role::User);
+    let owner = user_caller("alice");
     let mut anonymous = bob.clone();
     anonymous.anonymous = true;
     let callers = [
         (bob, None),
         (owner, None),
-        (user_caller("root", Role::Admin), None),
+        (admin_caller("root"), None),
         (service_caller(), None),
         (anonymous, Some(Code::ReadOnlySession)),
-        (user_caller("mallory", Role::User), Some(Code::NotAMember)),
+        (user_caller("mallory"), Some(Code::NotAMember)),
     ];
     for (caller, expected) in &callers {
         assert_eq!(
@@ -305,8 +295,8 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
 
 #[tokio::test]
 async fn members_catch_up_and_nobody_else_does() {
-    let (_ground, chat) = chat().await;
-    create_group(&chat, &user_caller("bob", Role::User), "c1", &["alice"]).await;
+    let (_backend, chat) = chat().await;
+    create_group(&chat, &user_caller("bob"), "c1", &["alice"]).await;
     let catch_up = |id: &str| CatchUpConversation {
         conversation_id: id.into(),
         after_seq: Some(0),
@@ -315,17 +305,17 @@ async fn members_catch_up_and_nobody_else_does() {
     let as_alice = service_caller().on_behalf_of("alice").unwrap();
     let as_mallory = service_caller().on_behalf_of("mallory").unwrap();
     for (caller, expected) in [
-        (user_caller("alice", Role::User), None),
+        (user_caller("alice"), None),
         (as_alice, None),
         (service_caller(), Some(Code::UserRequired)),
         (as_mallory, Some(Code::NotAMember)),
-        (user_caller("mallory", Role::User), Some(Code::NotAMember)),
-        (user_caller("root", Role::Admin), Some(Code::NotAMember)),
+        (user_caller("mallory"), Some(Code::NotAMember)),
+        (admin_caller("root"), Some(Code::NotAMember)),
     ] {
         let answer = run_for_error_code(&chat, &caller, catch_up("c1")).await;
         assert_eq!(answer, expected, "{caller:?}");
     }
-    let alice = user_caller("alice", Role::User);
+    let alice = user_caller("alice");
     let unknown = run_for_error_code(&chat, &alice, catch_up("c9")).await;
     assert_eq!(unknown, Some(Code::NotAMember));
     let wrong = run_for_error_code(&chat, &alice, catch_up("no id")).await;

@@ -11,11 +11,11 @@ use std::collections::HashSet;
 
 use parlor_chat::Chat;
 use parlor_chat::ChatOptions;
-use parlor_chat::api::caller::{Caller, Role};
+use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, Operation};
 use parlor_chat::conversations::{ConversationKind, CreateConversation};
-use parlor_chat::ids::{NodeId, UserId};
+use parlor_chat::ids::NodeId;
 use parlor_chat::keys::{KeySettings, Preset};
 use parlor_chat::presence::{
     GetPresence, Heartbeat, ListDevices, PresenceStatus, QueryPresence, RemoveDevice, SetPresence,
@@ -24,41 +24,23 @@ use parlor_chat::presence::{
 use parlor_chat::typing::SetTyping;
 
 use crate::support::backend::TestBackend;
+use crate::support::{admin_caller, service_caller, user_caller};
 
 /// A chat on the embedded store, with the environment that contains its store and database.
 async fn chat() -> (TestBackend, Chat) {
-    let ground = TestBackend::embedded().await;
-    let context = ground.context(KeySettings::from_preset(Preset::Parlor));
+    let backend = TestBackend::embedded().await;
+    let context = backend.context(KeySettings::from_preset(Preset::Parlor));
     let node = NodeId::new("n1").unwrap();
-    let database = ground.database().await;
+    let database = backend.database().await;
     let chat = Chat::new(context, database, node, &ChatOptions::default());
     chat.start().await.unwrap();
-    (ground, chat)
-}
-
-fn user_caller(user: &str, role: Role) -> Caller {
-    Caller {
-        user: Some(UserId::new(user).unwrap()),
-        name: Some(user.to_uppercase()),
-        role,
-        anonymous: false,
-        issued_at: Some(0),
-        expires_at: u64::MAX,
-        ip_address: None,
-    }
-}
-
-fn service_caller() -> Caller {
-    Caller {
-        user: None,
-        ..user_caller("x", Role::Service)
-    }
+    (backend, chat)
 }
 
 fn visitor_caller() -> Caller {
     Caller {
         anonymous: true,
-        ..user_caller("alice", Role::User)
+        ..user_caller("alice")
     }
 }
 
@@ -122,8 +104,8 @@ fn every_operation_has_a_name_of_its_own() {
 
 #[tokio::test]
 async fn a_wrong_id_is_called_so_by_every_operation() {
-    let (_ground, chat) = chat().await;
-    let root = user_caller("root", Role::Admin);
+    let (_backend, chat) = chat().await;
+    let root = admin_caller("root");
     let service = service_caller();
     let wrong = || "a:b".to_owned();
     let get = GetPresence { user_id: wrong() };

@@ -1,6 +1,5 @@
 //! Authorization of presence operations.
 
-use parlor_chat::api::caller::Role;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::ids::UserId;
@@ -9,13 +8,15 @@ use parlor_chat::presence::{
     RemoveDevice, WatchPresence,
 };
 
-use super::{chat, run_for_error_code, service_caller, set, user_caller, visitor_caller};
+use super::{
+    admin_caller, chat, run_for_error_code, service_caller, set, user_caller, visitor_caller,
+};
 
 #[tokio::test]
 async fn a_user_changes_their_own_presence_only() {
-    let (_ground, chat) = chat().await;
-    let alice = user_caller("alice", Role::User);
-    let admin = user_caller("root", Role::Admin);
+    let (_backend, chat) = chat().await;
+    let alice = user_caller("alice");
+    let admin = admin_caller("root");
     let beat = |user: &str| Heartbeat {
         user_id: user.into(),
         device_id: None,
@@ -57,8 +58,8 @@ async fn a_user_changes_their_own_presence_only() {
 
 #[tokio::test]
 async fn a_refused_change_changes_nothing() {
-    let (_ground, chat) = chat().await;
-    let mallory = user_caller("mallory", Role::User);
+    let (_backend, chat) = chat().await;
+    let mallory = user_caller("mallory");
     run_for_error_code(&chat, &mallory, set("alice", PresenceStatus::Online)).await;
     let alice = UserId::new("alice").unwrap();
     assert_eq!(chat.presence().status(&alice).await.unwrap().version, 0);
@@ -67,12 +68,12 @@ async fn a_refused_change_changes_nothing() {
 
 #[tokio::test]
 async fn devices_are_for_the_user_admins_and_services() {
-    let (_ground, chat) = chat().await;
+    let (_backend, chat) = chat().await;
     let cases = [
-        (user_caller("alice", Role::User), None),
-        (user_caller("root", Role::Admin), None),
+        (user_caller("alice"), None),
+        (admin_caller("root"), None),
         (service_caller(), None),
-        (user_caller("bob", Role::User), Some(Code::Forbidden)),
+        (user_caller("bob"), Some(Code::Forbidden)),
         (
             service_caller().on_behalf_of("bob").unwrap(),
             Some(Code::Forbidden),
@@ -101,12 +102,8 @@ async fn devices_are_for_the_user_admins_and_services() {
 
 #[tokio::test]
 async fn anybody_with_a_token_sees_how_users_are_seen() {
-    let (_ground, chat) = chat().await;
-    for caller in [
-        user_caller("bob", Role::User),
-        visitor_caller(),
-        service_caller(),
-    ] {
+    let (_backend, chat) = chat().await;
+    for caller in [user_caller("bob"), visitor_caller(), service_caller()] {
         let get = GetPresence {
             user_id: "alice".into(),
         };
@@ -129,8 +126,8 @@ async fn anybody_with_a_token_sees_how_users_are_seen() {
 
 #[tokio::test]
 async fn a_thousand_users_are_answered_and_one_more_is_refused() {
-    let (_ground, chat) = chat().await;
-    let bob = user_caller("bob", Role::User);
+    let (_backend, chat) = chat().await;
+    let bob = user_caller("bob");
     let mut user_ids: Vec<String> = (0..1_000).map(|it| format!("u{it}")).collect();
     let query = QueryPresence {
         user_ids: user_ids.clone(),

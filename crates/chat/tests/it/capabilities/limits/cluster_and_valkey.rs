@@ -2,10 +2,11 @@
 
 use parlor_testkit::RedisCluster;
 
-use super::fixture::World;
+use super::fixture::LimitsFixture;
 use super::{concurrent, fixed, gcra, messages, retried_requests, sliding};
+use crate::support::Fixture;
 
-async fn on(mut open: impl AsyncFnMut() -> World) {
+async fn on(mut open: impl AsyncFnMut() -> LimitsFixture) {
     concurrent::a_thousand_concurrent_checks_admit_exactly_the_limit(open().await).await;
     fixed::the_first_request_starts_the_fixed_window(open().await).await;
     fixed::a_cost_fits_as_a_whole_or_takes_nothing(open().await).await;
@@ -20,10 +21,10 @@ async fn on(mut open: impl AsyncFnMut() -> World) {
 #[tokio::test]
 async fn limits_live_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
-    on(async || World::cluster(&mut cluster).await).await;
+    on(async || LimitsFixture::cluster(&mut cluster, ()).await).await;
 }
 
 #[tokio::test]
 async fn limits_live_on_valkey() {
-    on(World::valkey).await;
+    on(async || LimitsFixture::valkey(()).await).await;
 }

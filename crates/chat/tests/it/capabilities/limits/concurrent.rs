@@ -2,45 +2,49 @@
 
 use parlor_chat::limits::{RateLimitAlgorithm, RateLimitDecision, RateLimiter};
 
-use super::fixture::{WINDOW, World, id, limit, user};
+use super::fixture::{LimitsFixture, WINDOW, id, limit, user};
+use crate::support::Fixture;
 
 const REQUESTS: usize = 1_000;
 const LIMIT: u32 = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_at_once_are_a_hundred_embedded() {
-    a_thousand_concurrent_checks_admit_exactly_the_limit(World::embedded().await).await;
+    a_thousand_concurrent_checks_admit_exactly_the_limit(LimitsFixture::embedded(()).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_at_once_are_a_hundred_redis() {
-    a_thousand_concurrent_checks_admit_exactly_the_limit(World::redis().await).await;
+    a_thousand_concurrent_checks_admit_exactly_the_limit(LimitsFixture::redis(()).await).await;
 }
 
 /// Two nodes check at the same time, the clock stands still.
-pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(world: World) {
+pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(fixture: LimitsFixture) {
     for &algorithm in RateLimitAlgorithm::ALL {
         let hundred = limit(algorithm, LIMIT, WINDOW);
         let check = move |node: RateLimiter, cost| async move {
             node.check(&id("x"), &hundred, cost, false).await.unwrap()
         };
-        let told = at_once(&world, move |node| check(node, 1)).await;
+        let told = at_once(&fixture, move |node| check(node, 1)).await;
         assert_exact(&told, 1);
-        world.pass(WINDOW);
-        let told = at_once(&world, move |node| check(node, 7)).await;
+        fixture.pass(WINDOW);
+        let told = at_once(&fixture, move |node| check(node, 7)).await;
         assert_exact(&told, 7);
     }
-    let told = at_once(&world, |node| async move {
+    let told = at_once(&fixture, |node| async move {
         node.count_message(&user("alice"), LIMIT).await.unwrap()
     });
     assert_exact(&told.await, 1);
 }
 
-async fn at_once<F>(world: &World, ask: impl Fn(RateLimiter) -> F) -> Vec<RateLimitDecision>
+async fn at_once<F>(
+    fixture: &LimitsFixture,
+    ask: impl Fn(RateLimiter) -> F,
+) -> Vec<RateLimitDecision>
 where
     F: Future<Output = RateLimitDecision> + Send + 'static,
 {
-    let nodes = world.nodes.iter().cycle().take(REQUESTS);
+    let nodes = fixture.nodes.iter().cycle().take(REQUESTS);
     let asked: Vec<_> = nodes.map(|it| tokio::spawn(ask(it.clone()))).collect();
     let mut told = Vec::new();
     for asked in asked {

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use parlor_chat::limits::RateLimitAlgorithm::Fixed;
 
-use super::fixture::{WINDOW, World, allowed, check, check_cost, check_dry_run, limit, refused};
+use super::fixture::{
+    LimitsFixture, WINDOW, allowed, check, check_cost, check_dry_run, limit, refused,
+};
 use super::on_every_engine;
+use crate::support::Fixture;
 
 on_every_engine! {
     the_first_request_starts_the_fixed_window;
@@ -13,33 +16,33 @@ on_every_engine! {
     a_look_takes_nothing;
 }
 
-pub async fn the_first_request_starts_the_fixed_window(world: World) {
-    let (node, three) = (&world.nodes[0], limit(Fixed, 3, WINDOW));
+pub async fn the_first_request_starts_the_fixed_window(fixture: LimitsFixture) {
+    let (node, three) = (&fixture.nodes[0], limit(Fixed, 3, WINDOW));
     assert_eq!(check(node, &three).await, allowed(3, 2, WINDOW));
-    world.pass(1_000);
+    fixture.pass(1_000);
     assert_eq!(check(node, &three).await, allowed(3, 1, WINDOW - 1_000));
-    world.pass(WINDOW - 2_000);
+    fixture.pass(WINDOW - 2_000);
     assert_eq!(check(node, &three).await, allowed(3, 0, 1_000));
     assert_eq!(check(node, &three).await, refused(3, 0, 1_000, 1_000));
-    world.pass(999);
+    fixture.pass(999);
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
-    world.pass(1);
+    fixture.pass(1);
     assert_eq!(check(node, &three).await, allowed(3, 2, WINDOW));
     // All requests of the old window ended at once, and the new window is complete.
     assert_eq!(check_cost(node, &three, 2).await, allowed(3, 0, WINDOW));
-    world.pass(WINDOW - 1);
+    fixture.pass(WINDOW - 1);
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
 }
 
-pub async fn a_cost_fits_as_a_whole_or_takes_nothing(world: World) {
-    let (node, ten) = (&world.nodes[0], limit(Fixed, 10, WINDOW));
+pub async fn a_cost_fits_as_a_whole_or_takes_nothing(fixture: LimitsFixture) {
+    let (node, ten) = (&fixture.nodes[0], limit(Fixed, 10, WINDOW));
     assert_eq!(check_cost(node, &ten, 7).await, allowed(10, 3, WINDOW));
     assert_eq!(
         check_cost(node, &ten, 4).await,
         refused(10, 3, WINDOW, WINDOW)
     );
     assert_eq!(check_cost(node, &ten, 3).await, allowed(10, 0, WINDOW));
-    world.pass(WINDOW);
+    fixture.pass(WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     let hundred = limit(Fixed, 10_000, WINDOW);
     assert_eq!(
@@ -48,13 +51,13 @@ pub async fn a_cost_fits_as_a_whole_or_takes_nothing(world: World) {
     );
 }
 
-async fn a_look_takes_nothing(world: World) {
-    let (node, three) = (&world.nodes[0], limit(Fixed, 3, WINDOW));
+async fn a_look_takes_nothing(fixture: LimitsFixture) {
+    let (node, three) = (&fixture.nodes[0], limit(Fixed, 3, WINDOW));
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
-    let key = world.key(Fixed, "x");
-    assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    let key = fixture.key(Fixed, "x");
+    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &three, 2).await;
-    world.pass(5);
+    fixture.pass(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &three, 1).await,
@@ -63,20 +66,20 @@ async fn a_look_takes_nothing(world: World) {
         let over = refused(3, 1, WINDOW - 5, WINDOW - 5);
         assert_eq!(check_dry_run(node, &three, 2).await, over);
     }
-    world.pass(WINDOW - 5);
+    fixture.pass(WINDOW - 5);
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }
 
 /// The two nodes have different clocks, like two processes.
 #[tokio::test]
 async fn a_clock_that_is_behind_does_not_move_the_window() {
-    let world = World::redis().await;
+    let fixture = LimitsFixture::redis(()).await;
     let two = limit(Fixed, 2, WINDOW);
-    world.store.clock().advance(Duration::from_millis(10));
-    check(&world.nodes[0], &two).await;
-    assert_eq!(check(&world.nodes[1], &two).await, allowed(2, 0, WINDOW));
-    world.pass(WINDOW - 1);
-    assert_eq!(check(&world.nodes[0], &two).await, refused(2, 0, 1, 1));
-    world.pass(1);
-    assert_eq!(check(&world.nodes[0], &two).await, allowed(2, 1, WINDOW));
+    fixture.store.clock().advance(Duration::from_millis(10));
+    check(&fixture.nodes[0], &two).await;
+    assert_eq!(check(&fixture.nodes[1], &two).await, allowed(2, 0, WINDOW));
+    fixture.pass(WINDOW - 1);
+    assert_eq!(check(&fixture.nodes[0], &two).await, refused(2, 0, 1, 1));
+    fixture.pass(1);
+    assert_eq!(check(&fixture.nodes[0], &two).await, allowed(2, 1, WINDOW));
 }

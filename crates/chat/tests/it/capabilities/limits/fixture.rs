@@ -4,19 +4,20 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use parlor_chat::context::ChatContext;
-use parlor_chat::ids::{ConversationId, LimiterId, UserId};
+use parlor_chat::ids::LimiterId;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset, TtlName};
 use parlor_chat::limits::{RateLimit, RateLimitAlgorithm, RateLimitDecision, RateLimiter};
 use parlor_store::{ManualClock, Store, StoreOptions};
-use parlor_testkit::RedisCluster;
 
+use crate::support::Fixture;
 use crate::support::backend::{TestBackend, options_with_long_timeout};
+pub use crate::support::{conversation, user};
 
 /// Keys of a server expire in real time while the test's clock stands still. The window is too long for that to matter.
 pub const WINDOW: u64 = 6_000_000;
 
-pub struct World {
-    ground: TestBackend,
+pub struct LimitsFixture {
+    backend: TestBackend,
     pub keys: Keyspace,
     /// Two nodes, on a server each with its own connection.
     pub nodes: [RateLimiter; 2],
@@ -24,60 +25,7 @@ pub struct World {
     second: Option<Store>,
 }
 
-impl World {
-    pub async fn embedded() -> Self {
-        Self::on(TestBackend::embedded().await, None).await
-    }
-
-    pub async fn redis() -> Self {
-        Self::on_server(TestBackend::redis().await).await
-    }
-
-    pub async fn valkey() -> Self {
-        Self::on_server(TestBackend::valkey().await).await
-    }
-
-    pub async fn impatient() -> Self {
-        Self::on_server(TestBackend::redis_with_short_timeout().await).await
-    }
-
-    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
-        let url = cluster.url();
-        Self::on(TestBackend::cluster(cluster).await, Some(&url)).await
-    }
-
-    async fn on_server(ground: TestBackend) -> Self {
-        let url = ground.server.as_ref().unwrap().url();
-        Self::on(ground, Some(&url)).await
-    }
-
-    async fn on(ground: TestBackend, url: Option<&str>) -> Self {
-        let mut settings = KeySettings::from_preset(Preset::Parlor);
-        let window = Duration::from_millis(WINDOW);
-        settings.ttls.set(TtlName::MessageWindow, window);
-        let keys = ground.keys(settings);
-        let second = match url {
-            Some(url) => {
-                let clock = Some(ManualClock::new(ground.now().as_millis()));
-                let options = options_with_long_timeout(url);
-                Some(
-                    Store::open(StoreOptions { clock, ..options })
-                        .await
-                        .unwrap(),
-                )
-            }
-            None => None,
-        };
-        let other = second.as_ref().unwrap_or(&ground.store).clone();
-        let node = |store| RateLimiter::new(ChatContext::new(store, keys.clone()));
-        Self {
-            nodes: [node(ground.store.clone()), node(other)],
-            keys,
-            second,
-            ground,
-        }
-    }
-
+impl LimitsFixture {
     /// Advances the clocks. Keys of a server do not expire: they must not decide.
     pub fn pass(&self, ms: u64) {
         let by = Duration::from_millis(ms);
@@ -90,7 +38,7 @@ impl World {
     /// Advances the clocks and expires keys.
     pub async fn advance_clocks_and_ttls(&self, ms: u64) {
         let by = Duration::from_millis(ms);
-        self.ground.advance(by).await;
+        self.backend.advance(by).await;
         if let Some(second) = &self.second {
             second.clock().advance(by);
         }
@@ -145,30 +93,51 @@ impl World {
     }
 }
 
-impl Deref for World {
-    type Target = TestBackend;
-
-    fn deref(&self) -> &TestBackend {
-        &self.ground
+impl Fixture for LimitsFixture {
+    async fn on(backend: TestBackend, (): ()) -> Self {
+        let mut settings = KeySettings::from_preset(Preset::Parlor);
+        let window = Duration::from_millis(WINDOW);
+        settings.ttls.set(TtlName::MessageWindow, window);
+        let keys = backend.keys(settings);
+        let second = match &backend.url {
+            Some(url) => {
+                let clock = Some(ManualClock::new(backend.now().as_millis()));
+                let options = options_with_long_timeout(url);
+                Some(
+                    Store::open(StoreOptions { clock, ..options })
+                        .await
+                        .unwrap(),
+                )
+            }
+            None => None,
+        };
+        let other = second.as_ref().unwrap_or(&backend.store).clone();
+        let node = |store| RateLimiter::new(ChatContext::new(store, keys.clone()));
+        Self {
+            nodes: [node(backend.store.clone()), node(other)],
+            keys,
+            second,
+            backend,
+        }
     }
 }
 
-impl DerefMut for World {
+impl Deref for LimitsFixture {
+    type Target = TestBackend;
+
+    fn deref(&self) -> &TestBackend {
+        &self.backend
+    }
+}
+
+impl DerefMut for LimitsFixture {
     fn deref_mut(&mut self) -> &mut TestBackend {
-        &mut self.ground
+        &mut self.backend
     }
 }
 
 pub fn id(text: &str) -> LimiterId {
     LimiterId::new(text).unwrap()
-}
-
-pub fn user(text: &str) -> UserId {
-    UserId::new(text).unwrap()
-}
-
-pub fn conversation(text: &str) -> ConversationId {
-    ConversationId::new(text).unwrap()
 }
 
 pub fn limit(algorithm: RateLimitAlgorithm, requests: u32, window_ms: u64) -> RateLimit {

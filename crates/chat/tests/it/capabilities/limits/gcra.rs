@@ -2,7 +2,9 @@
 
 use parlor_chat::limits::RateLimitAlgorithm::Gcra;
 
-use super::fixture::{WINDOW, World, allowed, check, check_cost, check_dry_run, limit, refused};
+use super::fixture::{
+    LimitsFixture, WINDOW, allowed, check, check_cost, check_dry_run, limit, refused,
+};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -15,34 +17,34 @@ on_every_engine! {
 /// Time per request of a limit of ten.
 const EACH: u64 = WINDOW / 10;
 
-pub async fn a_burst_and_then_a_steady_rate(world: World) {
-    let (node, ten) = (&world.nodes[0], limit(Gcra, 10, WINDOW));
+pub async fn a_burst_and_then_a_steady_rate(fixture: LimitsFixture) {
+    let (node, ten) = (&fixture.nodes[0], limit(Gcra, 10, WINDOW));
     for nth in 1..=10 {
         let answer = allowed(10, 10 - nth, EACH * u64::from(nth));
         assert_eq!(check(node, &ten).await, answer);
     }
     assert_eq!(check(node, &ten).await, refused(10, 0, WINDOW, EACH));
     for _ in 0..20 {
-        world.pass(EACH - 1);
+        fixture.pass(EACH - 1);
         assert_eq!(
             check(node, &ten).await,
             refused(10, 0, WINDOW - EACH + 1, 1)
         );
-        world.pass(1);
+        fixture.pass(1);
         assert_eq!(check(node, &ten).await, allowed(10, 0, WINDOW));
         assert_eq!(check(node, &ten).await, refused(10, 0, WINDOW, EACH));
     }
 }
 
-pub async fn a_pause_gives_back_as_much_as_it_is_long(world: World) {
-    let (node, ten) = (&world.nodes[0], limit(Gcra, 10, WINDOW));
+pub async fn a_pause_gives_back_as_much_as_it_is_long(fixture: LimitsFixture) {
+    let (node, ten) = (&fixture.nodes[0], limit(Gcra, 10, WINDOW));
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
-    world.pass(4 * EACH - 1);
+    fixture.pass(4 * EACH - 1);
     let answer = refused(10, 3, 6 * EACH + 1, 1);
     assert_eq!(check_cost(node, &ten, 4).await, answer);
-    world.pass(1);
+    fixture.pass(1);
     assert_eq!(check_cost(node, &ten, 4).await, allowed(10, 0, WINDOW));
-    world.pass(5 * WINDOW);
+    fixture.pass(5 * WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     assert_eq!(
         check_cost(node, &ten, 7).await,
@@ -50,14 +52,14 @@ pub async fn a_pause_gives_back_as_much_as_it_is_long(world: World) {
     );
 }
 
-async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
+async fn a_rate_that_no_millisecond_divides_is_exact(fixture: LimitsFixture) {
     // On a server a shorter window would expire in real time.
     for (requests, window) in [
         (7, WINDOW),
         (9_999, 100 * WINDOW),
         (9_973, 100 * WINDOW + 1),
     ] {
-        let node = &world.nodes[0];
+        let node = &fixture.nodes[0];
         let rate = limit(Gcra, requests, window);
         let on = super::fixture::id(&format!("rate-{requests}"));
         let ask = async |cost| node.check(&on, &rate, cost, false).await.unwrap();
@@ -73,7 +75,7 @@ async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
         let (mut passed, mut admitted) = (0, 0);
         for step in 0..200 {
             let by = each / 3 + step;
-            world.pass(by);
+            fixture.pass(by);
             passed += by;
             admitted += u64::from(ask(1).await.allowed);
             assert!(admitted <= passed * u64::from(requests) / window);
@@ -87,13 +89,13 @@ async fn a_rate_that_no_millisecond_divides_is_exact(world: World) {
     }
 }
 
-async fn a_look_takes_nothing(world: World) {
-    let (node, ten) = (&world.nodes[0], limit(Gcra, 10, WINDOW));
+async fn a_look_takes_nothing(fixture: LimitsFixture) {
+    let (node, ten) = (&fixture.nodes[0], limit(Gcra, 10, WINDOW));
     assert_eq!(check_dry_run(node, &ten, 10).await, allowed(10, 10, 0));
-    let key = world.key(Gcra, "x");
-    assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    let key = fixture.key(Gcra, "x");
+    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &ten, 8).await;
-    world.pass(5);
+    fixture.pass(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &ten, 2).await,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::limits::{LocalRateLimiter, MAX_LIMITERS, RateLimit, RateLimitAlgorithm};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::fixture::{WINDOW, World, id, limit};
+use super::fixture::{LimitsFixture, WINDOW, id, limit};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -33,8 +33,8 @@ fn any_limit(rng: &mut StdRng, server: bool) -> RateLimit {
     )
 }
 
-async fn a_node_answers_as_the_store_does(world: World) {
-    let server = !world.primaries.is_empty();
+async fn a_node_answers_as_the_store_does(fixture: LimitsFixture) {
+    let server = !fixture.primaries.is_empty();
     for seed in 0..HISTORIES {
         let mut rng = StdRng::seed_from_u64(seed);
         let fallback = LocalRateLimiter::new();
@@ -47,9 +47,9 @@ async fn a_node_answers_as_the_store_does(world: World) {
             }
             let each = limit.window_ms() / u64::from(limit.requests());
             let longest = [1, each + 2, limit.window_ms() + 2][rng.random_range(0..3)];
-            world.pass(rng.random_range(0..longest));
-            let here = fallback.check(&on, &limit, world.now());
-            let there = world.nodes[0].check(&on, &limit, 1, false).await.unwrap();
+            fixture.pass(rng.random_range(0..longest));
+            let here = fallback.check(&on, &limit, fixture.now());
+            let there = fixture.nodes[0].check(&on, &limit, 1, false).await.unwrap();
             assert_eq!(here, there, "seed {seed} step {step} {limit:?}");
         }
     }

@@ -16,18 +16,4 @@ mod sliding;
 mod stored_keys;
 mod wrong_key_types;
 
-/// Runs each body as one test per engine.
-macro_rules! on_every_engine {
-    ($($body:ident;)+) => { $(
-        mod $body {
-            crate::capabilities::limits::on_every_engine!(@ $body embedded redis);
-        }
-    )+ };
-    (@ $body:ident $($engine:ident)+) => { $(
-        #[tokio::test]
-        async fn $engine() {
-            super::$body(crate::capabilities::limits::fixture::World::$engine().await).await;
-        }
-    )+ };
-}
-use on_every_engine;
+use crate::support::on_every_engine;

@@ -7,8 +7,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::Model;
-use super::fixture::{WINDOW, World, id, limit, user};
+use super::fixture::{LimitsFixture, WINDOW, id, limit, user};
 use super::on_every_engine;
+use crate::support::Fixture;
 
 on_every_engine! {
     every_answer_is_that_of_the_model;
@@ -17,8 +18,8 @@ on_every_engine! {
 const HISTORIES: u64 = 30;
 const STEPS: usize = 60;
 
-async fn every_answer_is_that_of_the_model(world: World) {
-    let server = !world.primaries.is_empty();
+async fn every_answer_is_that_of_the_model(fixture: LimitsFixture) {
+    let server = !fixture.primaries.is_empty();
     for seed in 0..HISTORIES {
         for &algorithm in RateLimitAlgorithm::ALL {
             let mut rng = StdRng::seed_from_u64(seed);
@@ -31,16 +32,16 @@ async fn every_answer_is_that_of_the_model(world: World) {
             };
             let limit = limit(algorithm, rng.random_range(1..=30), window);
             let on = id(&format!("history-{seed}"));
-            let mut model = Model::new(&limit, world.now().as_millis());
+            let mut model = Model::new(&limit, fixture.now().as_millis());
             for step in 0..STEPS {
                 let by = [1, window / 10 + 2, window + 2][rng.random_range(0..3)];
-                world.pass(rng.random_range(0..by));
+                fixture.pass(rng.random_range(0..by));
                 let cost = rng.random_range(1..=limit.requests());
                 let cost = cost.min(rng.random_range(1..=10));
                 let peek = rng.random_range(0..5) == 0;
-                let node = &world.nodes[rng.random_range(0..2)];
+                let node = &fixture.nodes[rng.random_range(0..2)];
                 let told = node.check(&on, &limit, cost, peek).await.unwrap();
-                let expected = model.check(&limit, cost, peek, world.now().as_millis());
+                let expected = model.check(&limit, cost, peek, fixture.now().as_millis());
                 assert_eq!(
                     told, expected,
                     "seed {seed} step {step} {limit:?} {cost} {peek}"
@@ -53,19 +54,19 @@ async fn every_answer_is_that_of_the_model(world: World) {
 /// Only on the embedded engine, whose keys follow the test's clock: the counter has no time but its TTL.
 #[tokio::test]
 async fn every_count_of_messages_is_that_of_the_model() {
-    let world = World::embedded().await;
+    let fixture = LimitsFixture::embedded(()).await;
     for seed in 0..HISTORIES {
         let mut rng = StdRng::seed_from_u64(seed);
         let (alice, most) = (user(&format!("u{seed}")), rng.random_range(1..8));
         let (mut end, mut used) = (0, 0);
         for step in 0..STEPS {
             let by = [1, WINDOW / 10, WINDOW][rng.random_range(0..3)];
-            world.pass(rng.random_range(0..=by));
-            let now = world.now().as_millis();
+            fixture.pass(rng.random_range(0..=by));
+            let now = fixture.now().as_millis();
             if now >= end {
                 used = 0;
             }
-            let node = &world.nodes[rng.random_range(0..2)];
+            let node = &fixture.nodes[rng.random_range(0..2)];
             if rng.random_range(0..4) == 0 {
                 node.refund_message(&alice).await.unwrap();
                 used = u32::saturating_sub(used, 1);

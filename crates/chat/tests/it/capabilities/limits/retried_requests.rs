@@ -3,7 +3,7 @@
 use parlor_chat::limits::RateLimitAlgorithm::{Fixed, Sliding};
 use parlor_chat::limits::RateLimitDecision;
 
-use super::fixture::{WINDOW, World, allowed, check, id, limit};
+use super::fixture::{LimitsFixture, WINDOW, allowed, check, id, limit};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -11,30 +11,30 @@ on_every_engine! {
     two_requests_in_one_millisecond_are_two;
 }
 
-pub async fn the_same_request_counts_once(world: World) {
+pub async fn the_same_request_counts_once(fixture: LimitsFixture) {
     for algorithm in [Fixed, Sliding] {
-        let (node, three) = (&world.nodes[0], limit(algorithm, 3, WINDOW));
+        let (node, three) = (&fixture.nodes[0], limit(algorithm, 3, WINDOW));
         let call = node.check_call(&id("x"), &three, 2, false).unwrap();
         for _ in 0..3 {
-            let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
+            let answer: RateLimitDecision = call.clone().run(&fixture.store).await.unwrap();
             assert_eq!(answer, allowed(3, 1, WINDOW));
         }
         // Also if other requests have used the rest of the limit meanwhile.
         assert_eq!(check(node, &three).await, allowed(3, 0, WINDOW));
-        let answer: RateLimitDecision = call.clone().run(&world.store).await.unwrap();
+        let answer: RateLimitDecision = call.clone().run(&fixture.store).await.unwrap();
         assert_eq!(answer, allowed(3, 0, WINDOW));
         assert!(!check(node, &three).await.allowed);
     }
 }
 
-async fn two_requests_in_one_millisecond_are_two(world: World) {
+async fn two_requests_in_one_millisecond_are_two(fixture: LimitsFixture) {
     for algorithm in [Fixed, Sliding] {
         let many = limit(algorithm, 500, WINDOW);
         for nth in 1..=500 {
-            let answer = check(&world.nodes[nth % 2], &many).await;
+            let answer = check(&fixture.nodes[nth % 2], &many).await;
             assert_eq!(usize::try_from(answer.remaining).unwrap(), 500 - nth);
         }
-        let key = world.key(algorithm, "x");
-        assert_eq!(world.ask::<u32>("ZCARD", &key, &[]).await, 500);
+        let key = fixture.key(algorithm, "x");
+        assert_eq!(fixture.ask::<u32>("ZCARD", &key, &[]).await, 500);
     }
 }

@@ -2,7 +2,9 @@
 
 use parlor_chat::limits::RateLimitAlgorithm::Sliding;
 
-use super::fixture::{WINDOW, World, allowed, check, check_cost, check_dry_run, limit, refused};
+use super::fixture::{
+    LimitsFixture, WINDOW, allowed, check, check_cost, check_dry_run, limit, refused,
+};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -11,27 +13,27 @@ on_every_engine! {
     a_look_takes_nothing;
 }
 
-pub async fn each_request_is_free_after_a_window_of_its_own(world: World) {
-    let (node, two) = (&world.nodes[0], limit(Sliding, 2, WINDOW));
+pub async fn each_request_is_free_after_a_window_of_its_own(fixture: LimitsFixture) {
+    let (node, two) = (&fixture.nodes[0], limit(Sliding, 2, WINDOW));
     assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-    world.pass(1_000);
+    fixture.pass(1_000);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     let left = WINDOW - 1_000;
     assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, left));
-    world.pass(left - 1);
+    fixture.pass(left - 1);
     assert_eq!(check(node, &two).await, refused(2, 0, 1_001, 1));
-    world.pass(1);
+    fixture.pass(1);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, 1_000));
-    world.pass(1_000);
+    fixture.pass(1_000);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
 }
 
-async fn it_says_when_a_cost_fits(world: World) {
-    let (node, ten) = (&world.nodes[0], limit(Sliding, 10, WINDOW));
+async fn it_says_when_a_cost_fits(fixture: LimitsFixture) {
+    let (node, ten) = (&fixture.nodes[0], limit(Sliding, 10, WINDOW));
     for cost in 1..5 {
         check_cost(node, &ten, cost).await;
-        world.pass(100);
+        fixture.pass(100);
     }
     // Counted 400, 300, 200 and 100 ms ago: 1, 2, 3, 4.
     for (cost, ago) in [
@@ -47,20 +49,20 @@ async fn it_says_when_a_cost_fits(world: World) {
         assert_eq!(check_cost(node, &ten, cost).await, answer, "{cost}");
         assert_eq!(check_dry_run(node, &ten, cost).await, answer, "{cost}");
     }
-    world.pass(WINDOW - 300);
+    fixture.pass(WINDOW - 300);
     assert_eq!(check_cost(node, &ten, 4).await, refused(10, 3, 200, 100));
     assert_eq!(check_cost(node, &ten, 3).await, allowed(10, 0, WINDOW));
-    world.pass(WINDOW);
+    fixture.pass(WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
 }
 
-async fn a_look_takes_nothing(world: World) {
-    let (node, three) = (&world.nodes[0], limit(Sliding, 3, WINDOW));
+async fn a_look_takes_nothing(fixture: LimitsFixture) {
+    let (node, three) = (&fixture.nodes[0], limit(Sliding, 3, WINDOW));
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
-    let key = world.key(Sliding, "x");
-    assert_eq!(world.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    let key = fixture.key(Sliding, "x");
+    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &three, 2).await;
-    world.pass(5);
+    fixture.pass(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &three, 1).await,
@@ -69,6 +71,6 @@ async fn a_look_takes_nothing(world: World) {
         let over = refused(3, 1, WINDOW - 5, WINDOW - 5);
         assert_eq!(check_dry_run(node, &three, 2).await, over);
     }
-    world.pass(WINDOW - 5);
+    fixture.pass(WINDOW - 5);
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }

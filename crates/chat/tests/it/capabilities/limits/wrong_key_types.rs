@@ -4,7 +4,7 @@ use parlor_chat::api::error::Error;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::limits::RateLimitAlgorithm::{self, Fixed, Gcra, Sliding};
 
-use super::fixture::{WINDOW, World, allowed, check, check_cost, id, limit, refused, user};
+use super::fixture::{LimitsFixture, WINDOW, allowed, check, check_cost, id, limit, refused, user};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -24,36 +24,36 @@ fn must_name(error: &Error, key: &parlor_chat::keys::Key) {
     assert!(cause.contains("delete it"), "{cause}");
 }
 
-async fn a_key_of_another_type_is_named(world: World) {
-    let node = &world.nodes[0];
+async fn a_key_of_another_type_is_named(fixture: LimitsFixture) {
+    let node = &fixture.nodes[0];
     for &algorithm in RateLimitAlgorithm::ALL {
-        let key = world.key(algorithm, "x");
-        let () = world.ask("RPUSH", &key, &["one"]).await;
+        let key = fixture.key(algorithm, "x");
+        let () = fixture.ask("RPUSH", &key, &["one"]).await;
         for peek in [true, false] {
             let five = limit(algorithm, 5, WINDOW);
             let error = node.check(&id("x"), &five, 1, peek).await.unwrap_err();
             must_name(&error, &key);
         }
-        let values: Vec<String> = world.ask("LRANGE", &key, &["0", "-1"]).await;
+        let values: Vec<String> = fixture.ask("LRANGE", &key, &["0", "-1"]).await;
         assert_eq!(values, ["one"]);
     }
     let alice = user("alice");
-    let key = world.keys.message_counter(&alice);
+    let key = fixture.keys.message_counter(&alice);
     for garbage in ["", "many", "1.5", "0x10", "nan", " 1"] {
-        let () = world.ask("SET", &key, &[garbage]).await;
+        let () = fixture.ask("SET", &key, &[garbage]).await;
         must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
         node.refund_message(&alice).await.unwrap();
-        assert_eq!(world.ask::<String>("GET", &key, &[]).await, garbage);
+        assert_eq!(fixture.ask::<String>("GET", &key, &[]).await, garbage);
     }
-    let () = world.ask("DEL", &key, &[]).await;
-    let () = world.ask("RPUSH", &key, &["one"]).await;
+    let () = fixture.ask("DEL", &key, &[]).await;
+    let () = fixture.ask("RPUSH", &key, &["one"]).await;
     must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
     must_name(&node.refund_message(&alice).await.unwrap_err(), &key);
 }
 
-async fn an_unparsable_gcra_value_counts_as_empty(world: World) {
+async fn an_unparsable_gcra_value_counts_as_empty(fixture: LimitsFixture) {
     let two = limit(Gcra, 2, WINDOW);
-    let key = world.key(Gcra, "x");
+    let key = fixture.key(Gcra, "x");
     for garbage in [
         "",
         "soon",
@@ -64,67 +64,67 @@ async fn an_unparsable_gcra_value_counts_as_empty(world: World) {
         "0x7fffffffffff",
         "1",
     ] {
-        let () = world.ask("SET", &key, &[garbage]).await;
-        let answer = check(&world.nodes[0], &two).await;
+        let () = fixture.ask("SET", &key, &[garbage]).await;
+        let answer = check(&fixture.nodes[0], &two).await;
         assert_eq!(answer, allowed(2, 1, WINDOW / 2), "{garbage}");
-        world.assert_ttl(&key, WINDOW / 2).await;
+        fixture.assert_ttl(&key, WINDOW / 2).await;
     }
 }
 
-async fn a_gcra_value_far_in_the_future_is_capped_at_one_window(world: World) {
-    let (node, two) = (&world.nodes[0], limit(Gcra, 2, WINDOW));
-    let key = world.key(Gcra, "x");
+async fn a_gcra_value_far_in_the_future_is_capped_at_one_window(fixture: LimitsFixture) {
+    let (node, two) = (&fixture.nodes[0], limit(Gcra, 2, WINDOW));
+    let key = fixture.key(Gcra, "x");
     let far = "9".repeat(400);
     for value in ["9007199254740993", "99999999999999999999.5", &far] {
-        let () = world.ask("SET", &key, &[value]).await;
+        let () = fixture.ask("SET", &key, &[value]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, WINDOW / 2));
-        world.assert_ttl(&key, WINDOW).await;
-        world.pass(WINDOW / 2);
+        fixture.assert_ttl(&key, WINDOW).await;
+        fixture.pass(WINDOW / 2);
         assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     }
 }
 
-async fn a_fixed_window_without_ttl_gets_a_ttl(world: World) {
-    let (node, two) = (&world.nodes[0], limit(Fixed, 2, WINDOW));
-    let key = world.key(Fixed, "x");
-    let now = world.now().as_millis();
+async fn a_fixed_window_without_ttl_gets_a_ttl(fixture: LimitsFixture) {
+    let (node, two) = (&fixture.nodes[0], limit(Fixed, 2, WINDOW));
+    let key = fixture.key(Fixed, "x");
+    let now = fixture.now().as_millis();
     let began = (now - 1_000).to_string();
-    let () = world.ask("ZADD", &key, &[&began, &began]).await;
+    let () = fixture.ask("ZADD", &key, &[&began, &began]).await;
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW - 1_000));
-    world.assert_ttl(&key, WINDOW - 1_000).await;
+    fixture.assert_ttl(&key, WINDOW - 1_000).await;
     let half = format!("{}.5", now - 1_000);
     for (score, left) in [("inf", WINDOW), (&half, WINDOW - 999)] {
-        let () = world.ask("DEL", &key, &[]).await;
-        let () = world.ask("ZADD", &key, &[score, "a", score, "b"]).await;
+        let () = fixture.ask("DEL", &key, &[]).await;
+        let () = fixture.ask("ZADD", &key, &[score, "a", score, "b"]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, left, left));
-        world.assert_ttl(&key, left).await;
+        fixture.assert_ttl(&key, left).await;
     }
     for over in ["-inf", "0", "1735689600"] {
-        let () = world.ask("DEL", &key, &[]).await;
-        let () = world.ask("ZADD", &key, &[over, "a", over, "b"]).await;
+        let () = fixture.ask("DEL", &key, &[]).await;
+        let () = fixture.ask("ZADD", &key, &[over, "a", over, "b"]).await;
         assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-        world.assert_ttl(&key, WINDOW).await;
+        fixture.assert_ttl(&key, WINDOW).await;
     }
 }
 
-async fn a_sliding_window_without_an_end_gets_one(world: World) {
-    let (node, two) = (&world.nodes[0], limit(Sliding, 2, WINDOW));
-    let key = world.key(Sliding, "x");
-    let half = format!("{}.5", world.now().as_millis() - 1_000);
+async fn a_sliding_window_without_an_end_gets_one(fixture: LimitsFixture) {
+    let (node, two) = (&fixture.nodes[0], limit(Sliding, 2, WINDOW));
+    let key = fixture.key(Sliding, "x");
+    let half = format!("{}.5", fixture.now().as_millis() - 1_000);
     for (score, left) in [("inf", WINDOW), (&half, WINDOW - 999)] {
-        let () = world.ask("DEL", &key, &[]).await;
-        let () = world.ask("ZADD", &key, &[score, "a", score, "b"]).await;
+        let () = fixture.ask("DEL", &key, &[]).await;
+        let () = fixture.ask("ZADD", &key, &[score, "a", score, "b"]).await;
         assert_eq!(check(node, &two).await, refused(2, 0, left, left));
-        world.assert_ttl(&key, WINDOW).await;
+        fixture.assert_ttl(&key, WINDOW).await;
     }
-    let () = world.ask("DEL", &key, &[]).await;
-    let () = world.ask("ZADD", &key, &["-inf", "a", "0", "b"]).await;
+    let () = fixture.ask("DEL", &key, &[]).await;
+    let () = fixture.ask("ZADD", &key, &["-inf", "a", "0", "b"]).await;
     assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-    world.assert_ttl(&key, WINDOW).await;
+    fixture.assert_ttl(&key, WINDOW).await;
 }
 
-async fn a_smaller_limit_is_kept_at_once(world: World) {
-    let node = &world.nodes[0];
+async fn a_smaller_limit_is_kept_at_once(fixture: LimitsFixture) {
+    let node = &fixture.nodes[0];
     for &algorithm in RateLimitAlgorithm::ALL {
         check_cost(node, &limit(algorithm, 100, WINDOW), 50).await;
         let ten = limit(algorithm, 10, WINDOW);

@@ -148,7 +148,7 @@ async fn who_stopped_typing_while_the_bus_was_lost_is_told(world: World) {
     typing.start(&c1(), &user("alice"), None).await.unwrap();
     heard.wait_for_events(1).await;
     let mut del = redis::cmd("DEL");
-    del.arg(world.keys.typers(&c1()));
+    del.arg(world.keys.typing_index(&c1()));
     world.run(&del).await;
     world.drop_bus_messages().await;
     let expected = ["alice"].map(|it| ReceivedEvent::Typing(it.into(), false));

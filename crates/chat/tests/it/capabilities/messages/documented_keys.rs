@@ -104,7 +104,7 @@ async fn a_message_ends_the_typing_of_its_sender(mut world: World) {
     typing.start(&c1(), &user("bob"), None).await.unwrap();
     world.frames().await;
     world.send(0, "alice", "done").await;
-    let typers = world.nodes[0].typing().typers(&c1()).await.unwrap();
+    let typers = world.nodes[0].typing().typing_users(&c1()).await.unwrap();
     let typers: Vec<_> = typers.iter().map(|it| it.user_id.as_str()).collect();
     assert_eq!(typers, ["bob"]);
     let told = world.frames().await;

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use parlor_chat::presence::PresenceStatus;
 use parlor_testkit::eventually;
 
-use super::fixture::{GRACE, LEASE, World, socket_device, user};
+use super::fixture::{GRACE, LEASE, PresenceFixture, socket_device, user};
 use super::on_every_engine;
 
 on_every_engine! {
     ticking_tells_watchers_keeps_the_lease_and_ends_the_dead;
 }
 
-async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: World) {
-    let dead = world.nodes.remove(0);
+async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut fixture: PresenceFixture) {
+    let dead = fixture.nodes.remove(0);
     dead.connect(socket_device("alice", "s1")).await.unwrap();
     drop(dead);
-    let node = Arc::new(world.nodes.remove(0));
+    let node = Arc::new(fixture.nodes.remove(0));
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
-    let ticking = node.tick();
+    let ticking = node.start_background_tasks();
     node.connect(socket_device("bob", "s2")).await.unwrap();
     let news = watcher.next().await;
     assert_eq!(news.len(), 1);
@@ -29,14 +29,14 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: Wor
     );
 
     // Steps much shorter than a lease, so that the background tasks keep it.
-    let lease = world
+    let lease = fixture
         .keys
-        .node(&parlor_chat::ids::NodeId::new("n1").unwrap());
+        .node_lease(&parlor_chat::ids::NodeId::new("n1").unwrap());
     for _ in 0..8 {
-        world.advance((LEASE + GRACE) / 8).await;
+        fixture.advance((LEASE + GRACE) / 8).await;
         let renewed = eventually("the lease is renewed", async || {
             let mut left = redis::cmd("PTTL");
-            let mut store = world.store.clone();
+            let mut store = fixture.store.clone();
             let left = left.arg(&lease).query_async(&mut store).await;
             left.map(|left: i64| left > 4_000)
         });
@@ -49,7 +49,7 @@ async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut world: Wor
     assert_eq!(news.await[0].status, PresenceStatus::Offline);
     drop(ticking);
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "online bob", "offline alice"]
     );
 }

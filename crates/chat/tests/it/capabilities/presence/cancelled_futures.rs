@@ -5,7 +5,7 @@ use std::future::Future;
 use parlor_chat::ids::{UserId, WatchShard};
 use parlor_chat::presence::PresenceStatus;
 
-use super::fixture::{GRACE, World, api_device, socket_device, user};
+use super::fixture::{GRACE, PresenceFixture, api_device, socket_device, user};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -25,73 +25,86 @@ async fn poll_once(future: impl Future) -> bool {
     }
 }
 
-async fn a_cancelled_connect_counts_as_a_lost_connection(mut world: World) {
-    if poll_once(world.nodes[0].connect(socket_device("alice", "s1"))).await {
-        poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
+async fn a_cancelled_connect_counts_as_a_lost_connection(mut fixture: PresenceFixture) {
+    if poll_once(fixture.nodes[0].connect(socket_device("alice", "s1"))).await {
+        poll_once(fixture.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
     }
-    world.run_background_once().await;
-    world.run_background_once().await;
-    world.pass(GRACE).await;
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Offline).await;
+    fixture.run_background_once().await;
+    fixture.run_background_once().await;
+    fixture.pass(GRACE).await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.run_background_once().await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
     // The node does not register the device again from its memory.
-    world.advance(GRACE * 3).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Offline).await;
-    let news = world.drain_event_names().await;
+    fixture.advance(GRACE * 3).await;
+    fixture.run_background_once().await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+    let news = fixture.drain_event_names().await;
     assert!(
         news.is_empty() || news == ["online alice", "offline alice"],
         "{news:?}"
     );
-    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
 }
 
-async fn a_cancelled_leave_still_publishes_offline(mut world: World) {
-    world.nodes[0]
+async fn a_cancelled_leave_still_publishes_offline(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    poll_once(world.nodes[0].leave(&socket_device("alice", "s1"))).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Offline).await;
+    poll_once(fixture.nodes[0].leave(&socket_device("alice", "s1"))).await;
+    fixture.run_background_once().await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    world.run_background_once().await;
-    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+    fixture.run_background_once().await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
 }
 
-async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut world: World) {
-    world.nodes[0]
+async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    poll_once(world.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Online).await;
-    world.pass(GRACE).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Offline).await;
+    poll_once(fixture.nodes[0].connection_lost(&socket_device("alice", "s1"))).await;
+    fixture.run_background_once().await;
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    fixture.pass(GRACE).await;
+    fixture.run_background_once().await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
 }
 
-async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(mut world: World) {
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    poll_once(world.nodes[0].flush_heartbeats()).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Online).await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
+async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(
+    mut fixture: PresenceFixture,
+) {
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    poll_once(fixture.nodes[0].flush_heartbeats()).await;
+    fixture.run_background_once().await;
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn users_whose_state_nobody_waited_for_are_told_as_changes(world: World) {
-    let node = &world.nodes[0];
+async fn users_whose_state_nobody_waited_for_are_told_as_changes(fixture: PresenceFixture) {
+    let node = &fixture.nodes[0];
     let bob = user("bob");
-    let same_shard = |it: &UserId| WatchShard::of(it).number() == WatchShard::of(&bob).number();
+    let same_shard =
+        |it: &UserId| WatchShard::for_user(it).number() == WatchShard::for_user(&bob).number();
     let mut users = (0..).map(|at| user(&format!("u{at}"))).filter(same_shard);
     let alice = users.next().unwrap();
     let online = node

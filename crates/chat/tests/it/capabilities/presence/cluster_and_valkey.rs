@@ -3,8 +3,9 @@
 use parlor_chat::keys::PresenceLayout;
 use parlor_testkit::RedisCluster;
 
-use super::fixture::World;
+use super::fixture::PresenceFixture;
 use super::{crash, devices, grace, removed_devices, status};
+use crate::support::Fixture;
 
 const LAYOUTS: [PresenceLayout; 4] = [
     PresenceLayout::Devices,
@@ -13,7 +14,7 @@ const LAYOUTS: [PresenceLayout; 4] = [
     PresenceLayout::Status,
 ];
 
-async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> World) {
+async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> PresenceFixture) {
     for layout in LAYOUTS {
         println!("{layout}");
         devices::a_first_device_is_announced_once(open(layout).await).await;
@@ -34,10 +35,10 @@ async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> World) {
 #[tokio::test]
 async fn the_layouts_live_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
-    on(async |layout| World::cluster(&mut cluster, layout).await).await;
+    on(async |layout| PresenceFixture::cluster(&mut cluster, layout).await).await;
 }
 
 #[tokio::test]
 async fn the_layouts_live_on_valkey() {
-    on(World::valkey).await;
+    on(PresenceFixture::valkey).await;
 }

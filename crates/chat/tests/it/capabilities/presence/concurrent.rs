@@ -11,19 +11,20 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::expected_keys::{ExpectedKeys, assert_store_holds_exactly};
-use super::fixture::{GRACE, World, socket_device, user};
+use super::fixture::{GRACE, PresenceFixture, socket_device, user};
+use crate::support::Fixture;
 
 const USERS: [&str; 6] = ["u0", "u1", "u2", "u3", "u4", "u5"];
 const ROUNDS: usize = 150;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn announcements_alternate_whoever_runs_beside_whom_embedded() {
-    announcements_alternate(World::embedded(PresenceLayout::Devices).await).await;
+    announcements_alternate(PresenceFixture::embedded(PresenceLayout::Devices).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn announcements_alternate_whoever_runs_beside_whom_redis() {
-    announcements_alternate(World::redis(PresenceLayout::Devices).await).await;
+    announcements_alternate(PresenceFixture::redis(PresenceLayout::Devices).await).await;
 }
 
 /// One client: connects, sends heartbeats, departs or is removed by the other node, many times.
@@ -51,13 +52,13 @@ async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, se
     }
 }
 
-async fn announcements_alternate(mut world: World) {
-    let nodes: Vec<Arc<Presence>> = world.nodes.drain(..).map(Arc::new).collect();
+async fn announcements_alternate(mut fixture: PresenceFixture) {
+    let nodes: Vec<Arc<Presence>> = fixture.nodes.drain(..).map(Arc::new).collect();
     let over = Arc::new(AtomicBool::new(false));
     let mut sweepers = Vec::new();
     for node in &nodes {
         let (node, over) = (Arc::clone(node), Arc::clone(&over));
-        let clock = world.store.clock().clone();
+        let clock = fixture.store.clock().clone();
         sweepers.push(tokio::spawn(async move {
             let mut looked = 0;
             while !over.load(Ordering::Relaxed) {
@@ -82,7 +83,7 @@ async fn announcements_alternate(mut world: World) {
     // Read while the events arrive: the queue of a subscription holds a thousand messages.
     let mut announced = Vec::new();
     while !clients.iter().all(tokio::task::JoinHandle::is_finished) {
-        announced.extend(world.drain_events().await);
+        announced.extend(fixture.drain_events().await);
         tokio::task::yield_now().await;
     }
     for client in clients {
@@ -94,16 +95,16 @@ async fn announcements_alternate(mut world: World) {
         looked += sweeper.await.unwrap();
     }
     assert!(looked > 0, "the sweepers checked users");
-    world.nodes = nodes
+    fixture.nodes = nodes
         .into_iter()
         .map(|node| Arc::into_inner(node).unwrap())
         .collect();
-    world.pass(GRACE * 3).await;
-    world.run_background_once().await;
-    world.run_background_once().await;
+    fixture.pass(GRACE * 3).await;
+    fixture.run_background_once().await;
+    fixture.run_background_once().await;
 
     let mut last: HashMap<String, (bool, u64)> = HashMap::new();
-    announced.extend(world.drain_events().await);
+    announced.extend(fixture.drain_events().await);
     for (what, version) in announced {
         let (kind, who) = what.split_once(' ').unwrap();
         let (was, before) = last
@@ -114,12 +115,12 @@ async fn announcements_alternate(mut world: World) {
     }
     assert_eq!(last.len(), USERS.len());
     assert!(last.values().all(|(online, _)| !online), "{last:?}");
-    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
     let mut shown = Vec::new();
     for who in USERS {
-        let seen = world.nodes[0].status(&user(who)).await.unwrap();
+        let seen = fixture.nodes[0].status(&user(who)).await.unwrap();
         assert!(seen.last_seen.is_some());
-        shown.push(ExpectedKeys::offline(who, &world).seen_at(seen.last_seen.unwrap()));
+        shown.push(ExpectedKeys::offline(who, &fixture).seen_at(seen.last_seen.unwrap()));
     }
-    assert_store_holds_exactly(&world, &shown).await;
+    assert_store_holds_exactly(&fixture, &shown).await;
 }

@@ -6,7 +6,7 @@ use parlor_chat::ids::DeviceId;
 use parlor_chat::presence::{Device, PresenceStatus};
 
 use super::expected_keys::ExpectedKeys;
-use super::fixture::{World, api_device, socket_device, user};
+use super::fixture::{PresenceFixture, api_device, socket_device, user};
 use super::on_every_layout;
 
 on_every_layout! {
@@ -20,9 +20,9 @@ on_every_layout! {
     a_removed_device_is_not_brought_back_by_its_beat;
 }
 
-pub async fn a_first_device_is_announced_once(mut world: World) {
-    let at = world.now();
-    let seen = world.nodes[0]
+pub async fn a_first_device_is_announced_once(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    let seen = fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
@@ -30,32 +30,32 @@ pub async fn a_first_device_is_announced_once(mut world: World) {
     assert_eq!(seen.version, at.as_millis());
     assert_eq!(seen.last_seen, None);
     assert_eq!(
-        world.drain_events().await,
+        fixture.drain_events().await,
         [("online alice".to_owned(), at.as_millis())]
     );
-    assert_eq!(world.status("alice").await, seen);
-    assert_eq!(world.nodes[1].count().await.unwrap(), 1);
-    let shown = ExpectedKeys::offline("alice", &world).device("s1", "n0", at);
-    let shown = shown.left(world.ttl()).socket("s1", world.ttl());
-    shown.assert_only_these(&world).await;
+    assert_eq!(fixture.status("alice").await, seen);
+    assert_eq!(fixture.nodes[1].count().await.unwrap(), 1);
+    let shown = ExpectedKeys::offline("alice", &fixture).device("s1", "n0", at);
+    let shown = shown.left(fixture.ttl()).socket("s1", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
 }
 
-pub async fn a_second_device_is_shown_and_not_announced(mut world: World) {
-    let first = world.now();
-    world.nodes[0]
+pub async fn a_second_device_is_shown_and_not_announced(mut fixture: PresenceFixture) {
+    let first = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(Duration::from_secs(2)).await;
-    let second = world.now();
+    fixture.pass(Duration::from_secs(2)).await;
+    let second = fixture.now();
     let phone = Device {
         info: Some("a \"phone\"".to_owned()),
         ..socket_device("alice", "s2")
     };
-    world.nodes[1].connect(phone).await.unwrap();
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    assert_eq!(world.nodes[0].count().await.unwrap(), 1);
-    let devices = world.nodes[0].devices(&user("alice")).await.unwrap();
+    fixture.nodes[1].connect(phone).await.unwrap();
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 1);
+    let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
     let devices: Vec<_> = devices
         .iter()
         .map(|it| {
@@ -70,184 +70,190 @@ pub async fn a_second_device_is_shown_and_not_announced(mut world: World) {
         devices,
         [("s1", "n0", None), ("s2", "n1", Some("a \"phone\""))]
     );
-    let shown = ExpectedKeys::offline("alice", &world)
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", first)
         .device("s2", "n1", second)
         .with_field("s2", "device", "a \"phone\"")
         .last_heartbeat(second)
-        .left(world.ttl())
-        .socket("s1", world.ttl() - Duration::from_secs(2))
-        .socket("s2", world.ttl());
-    shown.assert_only_these(&world).await;
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl() - Duration::from_secs(2))
+        .socket("s2", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
 }
 
-pub async fn a_second_device_that_disconnects_publishes_no_event(mut world: World) {
-    let at = world.now();
-    world.nodes[0]
+pub async fn a_second_device_that_disconnects_publishes_no_event(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[1]
+    fixture.nodes[1]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.nodes[1]
+    fixture.nodes[1]
         .leave(&socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    world.assert_status("alice", PresenceStatus::Online).await;
-    let shown = ExpectedKeys::offline("alice", &world).device("s1", "n0", at);
-    let shown = shown.left(world.ttl()).socket("s1", world.ttl());
-    shown.assert_only_these(&world).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    let shown = ExpectedKeys::offline("alice", &fixture).device("s1", "n0", at);
+    let shown = shown.left(fixture.ttl()).socket("s1", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
 }
 
-pub async fn the_last_device_to_leave_is_announced_once(mut world: World) {
-    let online = world.nodes[0]
+pub async fn the_last_device_to_leave_is_announced_once(mut fixture: PresenceFixture) {
+    let online = fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(Duration::from_secs(2)).await;
-    let gone = world.now();
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.nodes[0]
+    fixture.pass(Duration::from_secs(2)).await;
+    let gone = fixture.now();
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    let announced = world.drain_events().await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.run_background_once().await;
+    let announced = fixture.drain_events().await;
     assert_eq!(announced[0], ("online alice".to_owned(), online.version));
     assert_eq!(announced[1], ("offline alice".to_owned(), gone.as_millis()));
     assert_eq!(announced.len(), 2);
-    let seen = world.status("alice").await;
+    let seen = fixture.status("alice").await;
     assert_eq!(seen.status, PresenceStatus::Offline);
     assert_eq!(seen.last_seen, Some(gone.to_iso8601()));
-    assert_eq!(world.nodes[0].count().await.unwrap(), 0);
-    let shown = ExpectedKeys::offline("alice", &world).seen(gone);
-    shown.assert_only_these(&world).await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
+    let shown = ExpectedKeys::offline("alice", &fixture).seen(gone);
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn a_beat_renews_and_keeps_what_it_does_not_know(mut world: World) {
-    let at = world.now();
+async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixture) {
+    let at = fixture.now();
     let device = Device {
         info: Some("phone".to_owned()),
         ..socket_device("alice", "s1")
     };
-    world.nodes[0].connect(device.clone()).await.unwrap();
-    world.nodes[1]
+    fixture.nodes[0].connect(device.clone()).await.unwrap();
+    fixture.nodes[1]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    let half = world.ttl() / 2;
-    world.pass(half).await;
-    world.nodes[0].beat(&device).unwrap();
-    world.nodes[0].beat(&device).unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
-    let beaten = world.now();
-    let shown = ExpectedKeys::offline("alice", &world)
+    let half = fixture.ttl() / 2;
+    fixture.pass(half).await;
+    fixture.nodes[0].beat(&device).unwrap();
+    fixture.nodes[0].beat(&device).unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
+    let beaten = fixture.now();
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
         .refreshed_at("s1", beaten)
         .with_field("s1", "device", "phone")
         .last_heartbeat(beaten)
-        .left(world.ttl())
-        .socket("s1", world.ttl());
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl());
     let both = shown.clone().device("s2", "n1", at);
-    both.socket("s2", half).assert_only_these(&world).await;
+    both.socket("s2", half).assert_only_these(&fixture).await;
 
     // The other device expires; the next heartbeat removes it.
-    world.pass(half + Duration::from_millis(1)).await;
-    world.nodes[0].beat(&device).unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
+    fixture.pass(half + Duration::from_millis(1)).await;
+    fixture.nodes[0].beat(&device).unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
     let shown = shown
-        .refreshed_at("s1", world.now())
-        .last_heartbeat(world.now());
-    shown.assert_only_these(&world).await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
+        .refreshed_at("s1", fixture.now())
+        .last_heartbeat(fixture.now());
+    shown.assert_only_these(&fixture).await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut world: World) {
-    let at = world.now();
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.run_background_once().await;
+async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.run_background_once().await;
     // Any node accepts the next heartbeat, and the end of the first node changes nothing.
-    world.pass(Duration::from_secs(2)).await;
-    world.nodes.remove(0);
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.run_background_once().await;
-    let beaten = world.now();
-    let shown = ExpectedKeys::offline("alice", &world)
+    fixture.pass(Duration::from_secs(2)).await;
+    fixture.nodes.remove(0);
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.run_background_once().await;
+    let beaten = fixture.now();
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("api", "n0", at)
         .refreshed_at("api", beaten)
         .last_heartbeat(beaten)
-        .left(world.ttl());
-    shown.assert_only_these(&world).await;
-    world.pass(Duration::from_secs(16)).await;
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    world.pass(world.ttl()).await;
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, ["offline alice"]);
+        .left(fixture.ttl());
+    shown.assert_only_these(&fixture).await;
+    fixture.pass(Duration::from_secs(16)).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    fixture.pass(fixture.ttl()).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
 }
 
-async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut world: World) {
-    let at = world.now();
-    world.nodes[0]
+async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(Duration::from_secs(1)).await;
-    world.nodes[1]
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[1]
         .connect(api_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[1].beat(&api_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    let shown = ExpectedKeys::offline("alice", &world)
+    fixture.nodes[1].beat(&api_device("alice", "s1")).unwrap();
+    fixture.run_background_once().await;
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
-        .refreshed_at("s1", world.now())
-        .left(world.ttl())
-        .socket("s1", world.ttl() - Duration::from_secs(1));
-    shown.assert_only_these(&world).await;
-    world.nodes[1]
+        .refreshed_at("s1", fixture.now())
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl() - Duration::from_secs(1));
+    shown.assert_only_these(&fixture).await;
+    fixture.nodes[1]
         .leave(&api_device("alice", "s1"))
         .await
         .unwrap();
-    world.assert_status("alice", PresenceStatus::Online).await;
-    world.nodes[0]
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s1"))
         .await
         .unwrap();
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
 }
 
-async fn a_removed_device_is_not_brought_back_by_its_beat(mut world: World) {
-    world.nodes[0]
+async fn a_removed_device_is_not_brought_back_by_its_beat(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
     for id in ["s1", "api"] {
-        world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-        world.nodes[0].beat(&api_device("alice", "api")).unwrap();
+        fixture.nodes[0]
+            .beat(&socket_device("alice", "s1"))
+            .unwrap();
+        fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
         let id = DeviceId::new(id).unwrap();
-        world.nodes[0].remove(&user("alice"), &id).await.unwrap();
-        world.run_background_once().await;
+        fixture.nodes[0].remove(&user("alice"), &id).await.unwrap();
+        fixture.run_background_once().await;
     }
-    world.run_background_once().await;
+    fixture.run_background_once().await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    let shown = ExpectedKeys::offline("alice", &world).seen(world.now());
-    shown.assert_only_these(&world).await;
+    let shown = ExpectedKeys::offline("alice", &fixture).seen(fixture.now());
+    shown.assert_only_these(&fixture).await;
 }

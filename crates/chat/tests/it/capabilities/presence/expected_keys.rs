@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::keys::PresenceLayout;
 use serde_json::{Value, json};
 
-use super::fixture::World;
+use super::fixture::PresenceFixture;
 
 /// How much less than expected a TTL of a real server may be on a busy machine.
 const TTL_TOLERANCE: Duration = Duration::from_secs(12);
@@ -42,7 +42,7 @@ type Stored = BTreeMap<String, (&'static str, Value, Option<Duration>)>;
 
 impl ExpectedKeys {
     /// No device, and never seen.
-    pub fn offline(who: &'static str, world: &World) -> Self {
+    pub fn offline(who: &'static str, fixture: &PresenceFixture) -> Self {
         Self {
             who,
             status: "online",
@@ -50,7 +50,7 @@ impl ExpectedKeys {
             sockets: BTreeMap::new(),
             left: Duration::ZERO,
             hidden_for: Duration::ZERO,
-            beaten: world.now(),
+            beaten: fixture.now(),
             seen: None,
         }
     }
@@ -109,13 +109,13 @@ impl ExpectedKeys {
     }
 
     /// Asserts that the store has exactly these documented keys, and that all keys fit their declarations.
-    pub async fn assert_only_these(self, world: &World) {
-        assert_store_holds_exactly(world, &[self]).await;
+    pub async fn assert_only_these(self, fixture: &PresenceFixture) {
+        assert_store_holds_exactly(fixture, &[self]).await;
     }
 
-    fn write(&self, world: &World, into: &mut Stored) {
+    fn write(&self, fixture: &PresenceFixture, into: &mut Stored) {
         let name = |pattern: &str, id: &str| {
-            let id = if world.keys.cluster() {
+            let id = if fixture.keys.cluster() {
                 format!("{{{id}}}")
             } else {
                 id.to_owned()
@@ -128,7 +128,7 @@ impl ExpectedKeys {
         let mut put = |pattern, kind, value, ttl| {
             into.insert(name(pattern, self.who), (kind, value, ttl));
         };
-        match world.layout {
+        match fixture.layout {
             PresenceLayout::Devices if visible => {
                 put("presence:user:<>", "hash", self.entries(), Some(self.left));
             }
@@ -179,23 +179,23 @@ impl ExpectedKeys {
 }
 
 /// Asserts that the store has exactly the documented keys of these users, and that all keys fit their declarations.
-pub async fn assert_store_holds_exactly(world: &World, shown: &[ExpectedKeys]) {
+pub async fn assert_store_holds_exactly(fixture: &PresenceFixture, shown: &[ExpectedKeys]) {
     let mut expected = Stored::new();
     for shown in shown {
-        shown.write(world, &mut expected);
+        shown.write(fixture, &mut expected);
     }
     let mut found = BTreeMap::new();
-    for name in every_key(world).await {
-        let left = time_left(world, &name).await;
-        let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
+    for name in every_key(fixture).await {
+        let left = time_left(fixture, &name).await;
+        let declared: Vec<_> = fixture.keys.matching_specs(name.as_bytes()).collect();
         assert_eq!(declared.len(), 1, "{name} is not declared");
         let spec = declared[0].spec;
         assert!(
-            spec.allows_ttl(world.keys.settings(), left),
+            spec.allows_ttl(fixture.keys.settings(), left),
             "{name} has the TTL {left:?}"
         );
         if !spec.internal {
-            let value = value(world, &name).await;
+            let value = value(fixture, &name).await;
             found.insert(name, (value, left));
         }
     }
@@ -217,8 +217,8 @@ pub async fn assert_store_holds_exactly(world: &World, shown: &[ExpectedKeys]) {
     }
 }
 
-async fn every_key(world: &World) -> Vec<String> {
-    let mut scan = world.store.scan("*", 1_000);
+async fn every_key(fixture: &PresenceFixture) -> Vec<String> {
+    let mut scan = fixture.store.scan("*", 1_000);
     let mut names = Vec::new();
     while let Some(page) = scan.next().await.unwrap() {
         names.extend(
@@ -231,33 +231,37 @@ async fn every_key(world: &World) -> Vec<String> {
     names
 }
 
-async fn ask<T: redis::FromRedisValue>(world: &World, command: &str, args: &[&str]) -> T {
+async fn ask<T: redis::FromRedisValue>(
+    fixture: &PresenceFixture,
+    command: &str,
+    args: &[&str],
+) -> T {
     let mut cmd = redis::cmd(command);
     cmd.arg(args);
-    cmd.query_async(&mut world.store.clone()).await.unwrap()
+    cmd.query_async(&mut fixture.store.clone()).await.unwrap()
 }
 
-async fn time_left(world: &World, name: &str) -> Option<Duration> {
-    let left: i64 = ask(world, "PTTL", &[name]).await;
+async fn time_left(fixture: &PresenceFixture, name: &str) -> Option<Duration> {
+    let left: i64 = ask(fixture, "PTTL", &[name]).await;
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
 /// Reads type and value of a key. A string that contains JSON is parsed.
-async fn value(world: &World, name: &str) -> (&'static str, Value) {
+async fn value(fixture: &PresenceFixture, name: &str) -> (&'static str, Value) {
     let read = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
-    let kind: String = ask(world, "TYPE", &[name]).await;
+    let kind: String = ask(fixture, "TYPE", &[name]).await;
     match kind.as_str() {
         "hash" => {
-            let fields: BTreeMap<String, String> = ask(world, "HGETALL", &[name]).await;
+            let fields: BTreeMap<String, String> = ask(fixture, "HGETALL", &[name]).await;
             let fields = fields.into_iter().map(|(field, text)| (field, read(text)));
             ("hash", Value::Object(fields.collect()))
         }
         "set" => {
-            let mut members: Vec<String> = ask(world, "SMEMBERS", &[name]).await;
+            let mut members: Vec<String> = ask(fixture, "SMEMBERS", &[name]).await;
             members.sort();
             ("set", json!(members))
         }
-        "string" => ("string", read(ask(world, "GET", &[name]).await)),
+        "string" => ("string", read(ask(fixture, "GET", &[name]).await)),
         other => panic!("{name} has the type {other}"),
     }
 }

@@ -6,22 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parlor_chat::context::ChatContext;
-use parlor_chat::ids::{DeviceId, NodeId, SocketId, UserId};
+use parlor_chat::ids::{DeviceId, NodeId, SocketId};
 use parlor_chat::keys::{KeySettings, Keyspace, PresenceLayout, Preset, TtlName};
 use parlor_chat::nodes::LocalNode;
 use parlor_chat::presence::{Device, Presence, PresenceStatus, UserStatus};
 use parlor_store::{BusEvent, BusSubscription, ManualClock};
-use parlor_testkit::RedisCluster;
 
+use crate::support::Fixture;
 use crate::support::backend::TestBackend;
+pub use crate::support::user;
 
 /// Half a lease, so that nodes that renew in between keep their leases: keys of a server also expire in real time.
 const HALF_LEASE: Duration = Duration::from_millis(2_500);
 pub const LEASE: Duration = Duration::from_secs(5);
 pub const GRACE: Duration = Duration::from_secs(5);
 
-pub struct World {
-    ground: TestBackend,
+pub struct PresenceFixture {
+    backend: TestBackend,
     pub keys: Keyspace,
     pub layout: PresenceLayout,
     /// The running nodes.
@@ -32,49 +33,9 @@ pub struct World {
 /// Published events with their version, for example `online alice`.
 pub type PublishedEvents = Vec<(String, u64)>;
 
-impl World {
-    pub async fn embedded(layout: PresenceLayout) -> Self {
-        Self::on(TestBackend::embedded().await, layout).await
-    }
-
-    pub async fn redis(layout: PresenceLayout) -> Self {
-        Self::on(TestBackend::redis().await, layout).await
-    }
-
-    pub async fn valkey(layout: PresenceLayout) -> Self {
-        Self::on(TestBackend::valkey().await, layout).await
-    }
-
-    pub async fn cluster(cluster: &mut RedisCluster, layout: PresenceLayout) -> Self {
-        Self::on(TestBackend::cluster(cluster).await, layout).await
-    }
-
+impl PresenceFixture {
     pub async fn on_disk(folder: &Path, clock: ManualClock, layout: PresenceLayout) -> Self {
         Self::on(TestBackend::on_disk(folder, clock).await, layout).await
-    }
-
-    async fn on(ground: TestBackend, layout: PresenceLayout) -> Self {
-        let mut layouts = Preset::Parlor.layouts();
-        layouts.presence = layout;
-        let keys = ground.keys(KeySettings::from_layouts(Preset::Parlor, layouts));
-        let events = ground.store.bus().psubscribe("events:user.*");
-        let mut world = Self {
-            events: events.await.unwrap(),
-            keys,
-            layout,
-            nodes: Vec::new(),
-            ground,
-        };
-        world
-            .new_node("n0")
-            .extend_deadlines_after_restart()
-            .await
-            .unwrap();
-        world.nodes.push(world.start("n0").await);
-        world.nodes.push(world.start("n1").await);
-        // The nodes may expire others from now on.
-        world.pass(LEASE + GRACE).await;
-        world
     }
 
     /// Subscribes again, without the events that were published or lost before.
@@ -202,22 +163,50 @@ impl World {
     }
 }
 
-impl Deref for World {
+impl Fixture for PresenceFixture {
+    async fn on(backend: TestBackend, (): ()) -> Self {
+        Self::on(backend, PresenceLayout::Devices).await
+    }
+}
+
+impl Fixture<PresenceLayout> for PresenceFixture {
+    async fn on(backend: TestBackend, layout: PresenceLayout) -> Self {
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.presence = layout;
+        let keys = backend.keys(KeySettings::from_layouts(Preset::Parlor, layouts));
+        let events = backend.store.bus().psubscribe("events:user.*");
+        let mut fixture = Self {
+            events: events.await.unwrap(),
+            keys,
+            layout,
+            nodes: Vec::new(),
+            backend,
+        };
+        fixture
+            .new_node("n0")
+            .extend_deadlines_after_restart()
+            .await
+            .unwrap();
+        fixture.nodes.push(fixture.start("n0").await);
+        fixture.nodes.push(fixture.start("n1").await);
+        // The nodes may expire others from now on.
+        fixture.pass(LEASE + GRACE).await;
+        fixture
+    }
+}
+
+impl Deref for PresenceFixture {
     type Target = TestBackend;
 
     fn deref(&self) -> &TestBackend {
-        &self.ground
+        &self.backend
     }
 }
 
-impl DerefMut for World {
+impl DerefMut for PresenceFixture {
     fn deref_mut(&mut self) -> &mut TestBackend {
-        &mut self.ground
+        &mut self.backend
     }
-}
-
-pub fn user(id: &str) -> UserId {
-    UserId::new(id).unwrap()
 }
 
 /// A device with a socket.

@@ -8,29 +8,30 @@ use parlor_chat::keys::PresenceLayout;
 use parlor_chat::nodes::{LeaseRenewal, LocalNode};
 use parlor_testkit::eventually;
 
-use super::fixture::{GRACE, LEASE, World};
+use super::fixture::{GRACE, LEASE, PresenceFixture};
 use super::on_every_engine;
+use crate::support::Fixture;
 
 on_every_engine! {
     a_node_that_ends_leaves_the_lease_to_its_successor;
     a_node_that_could_not_renew_in_time_has_lost_its_lease;
 }
 
-fn node(world: &World, id: &str) -> LocalNode {
-    let ctx = ChatContext::new(world.store.clone(), world.keys.clone());
+fn node(fixture: &PresenceFixture, id: &str) -> LocalNode {
+    let ctx = ChatContext::new(fixture.store.clone(), fixture.keys.clone());
     LocalNode::new(ctx, NodeId::new(id).unwrap(), GRACE)
 }
 
-async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
-    let (old, new) = (node(&world, "n9"), node(&world, "n9"));
+async fn a_node_that_ends_leaves_the_lease_to_its_successor(fixture: PresenceFixture) {
+    let (old, new) = (node(&fixture, "n9"), node(&fixture, "n9"));
     old.register().await.unwrap();
     new.register().await.unwrap();
     old.release_lease().await.unwrap();
     assert_eq!(new.renew().await.unwrap(), LeaseRenewal::Kept);
     let found = async || {
         let mut score = redis::cmd("ZSCORE");
-        score.arg(world.keys.nodes()).arg("n9");
-        let mut store = world.store.clone();
+        score.arg(fixture.keys.node_index()).arg("n9");
+        let mut store = fixture.store.clone();
         let score: Option<f64> = score.query_async(&mut store).await.unwrap();
         score.is_some()
     };
@@ -41,13 +42,15 @@ async fn a_node_that_ends_leaves_the_lease_to_its_successor(world: World) {
 }
 
 /// The lease key may still exist: written by an attempt whose reply was lost.
-async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
-    let node = node(&world, "n9");
+async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(fixture: PresenceFixture) {
+    let node = node(&fixture, "n9");
     node.register().await.unwrap();
-    world.advance(LEASE * 2).await;
+    fixture.advance(LEASE * 2).await;
     let mut lease = redis::cmd("SET");
-    lease.arg(world.keys.node(node.id())).arg(node.epoch());
-    lease.exec_async(&mut world.store.clone()).await.unwrap();
+    lease
+        .arg(fixture.keys.node_lease(node.id()))
+        .arg(node.epoch());
+    lease.exec_async(&mut fixture.store.clone()).await.unwrap();
     assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Lost);
     assert_eq!(node.renew().await.unwrap(), LeaseRenewal::Kept);
 }
@@ -55,24 +58,24 @@ async fn a_node_that_could_not_renew_in_time_has_lost_its_lease(world: World) {
 /// One server of a Cluster may fail over with the leases of some nodes, while other nodes renew theirs without a break.
 #[tokio::test]
 async fn no_node_reaps_others_directly_after_a_store_restart() {
-    let mut world = World::redis(PresenceLayout::Devices).await;
-    let judge = Arc::new(node(&world, "n9"));
+    let mut fixture = PresenceFixture::redis(PresenceLayout::Devices).await;
+    let judge = Arc::new(node(&fixture, "n9"));
     judge.register().await.unwrap();
-    let keep = async |world: &World| {
+    let keep = async |fixture: &PresenceFixture| {
         for _ in 0..11 {
-            world.advance(LEASE / 5).await;
+            fixture.advance(LEASE / 5).await;
             judge.renew().await.unwrap();
         }
     };
-    keep(&world).await;
+    keep(&fixture).await;
     assert!(judge.may_judge());
     let save = redis::cmd("SAVE");
-    save.exec_async(&mut world.store.clone()).await.unwrap();
-    let server = world.server.as_mut().unwrap();
+    save.exec_async(&mut fixture.store.clone()).await.unwrap();
+    let server = fixture.server.as_mut().unwrap();
     server.kill9();
     server.restart().await;
     eventually("the lease is renewed", async || judge.renew().await.is_ok()).await;
     assert!(!judge.may_judge());
-    keep(&world).await;
+    keep(&fixture).await;
     assert!(judge.may_judge());
 }

@@ -12,7 +12,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::Model;
-use super::fixture::{GRACE, LEASE, PublishedEvents, World, user};
+use super::fixture::{GRACE, LEASE, PresenceFixture, PublishedEvents, user};
+use crate::support::Fixture;
 
 /// Number of stores per test, each with its own random seed.
 const STORES: u64 = 100;
@@ -45,11 +46,11 @@ async fn status() {
 async fn histories(layout: PresenceLayout) {
     for seed in 0..STORES {
         println!("{layout} {seed}");
-        let world = World::embedded(layout).await;
-        world.run_background_once().await;
+        let fixture = PresenceFixture::embedded(layout).await;
+        fixture.run_background_once().await;
         let mut run = Run {
-            model: Model::new(&world),
-            world,
+            model: Model::new(&fixture),
+            fixture,
             rng: StdRng::seed_from_u64(seed),
             done: Vec::new(),
             sockets: HashMap::new(),
@@ -65,7 +66,7 @@ async fn histories(layout: PresenceLayout) {
 
 /// Histories that share a store.
 struct Run {
-    world: World,
+    fixture: PresenceFixture,
     model: Model,
     rng: StdRng,
     /// The actions so far: of the nodes, or of the device of a user.
@@ -81,8 +82,8 @@ impl Run {
     async fn step(&mut self) {
         let node = self.rng.random_range(0..2);
         let choice = self.rng.random_range(0..100);
-        let mut told = format!("{choice} on {node} at {}", self.world.now().as_millis());
-        let here = &self.world.nodes[node];
+        let mut told = format!("{choice} on {node} at {}", self.fixture.now().as_millis());
+        let here = &self.fixture.nodes[node];
         match choice {
             0..12 => {
                 here.sweep().await.unwrap();
@@ -91,19 +92,23 @@ impl Run {
                 self.model.reap(node);
             }
             12..14 => {
-                let fresh = self.world.start(&self.model.next_node()).await;
-                self.world.nodes[node] = fresh;
+                let fresh = self.fixture.start(&self.model.next_node()).await;
+                self.fixture.nodes[node] = fresh;
                 self.model.crash(node);
                 self.sockets.retain(|(at, _, _), _| *at != node);
             }
             14..34 => {
                 let far = self.rng.random_range(0..10) == 0;
-                let most = if far { self.world.ttl() } else { LEASE + GRACE };
+                let most = if far {
+                    self.fixture.ttl()
+                } else {
+                    LEASE + GRACE
+                };
                 let most = u64::try_from(most.as_millis()).unwrap();
                 let by = Duration::from_millis(self.rng.random_range(1..most));
                 told += &format!(" {by:?}");
-                self.world.pass(by).await;
-                self.model.pass(self.world.now().as_millis());
+                self.fixture.pass(by).await;
+                self.model.pass(self.fixture.now().as_millis());
             }
             _ => {
                 for user in self.users.clone() {
@@ -129,7 +134,7 @@ impl Run {
             socket: Some(socket),
             info: None,
         };
-        let (here, model) = (&self.world.nodes[node], &mut self.model);
+        let (here, model) = (&self.fixture.nodes[node], &mut self.model);
         let choice = self.rng.random_range(0..100);
         let mut told = format!("{choice} on {node}: {id}");
         let request = Device::without_socket(user.clone(), id.clone());
@@ -209,21 +214,21 @@ impl Run {
 
     /// Asserts that store and model agree about a user: status, devices and documented keys.
     async fn agrees(&self, user: &UserId) {
-        let world = &self.world;
-        let seen = world.nodes[0].status(user).await.unwrap();
-        let devices = world.nodes[0].devices(user).await.unwrap();
+        let fixture = &self.fixture;
+        let seen = fixture.nodes[0].status(user).await.unwrap();
+        let devices = fixture.nodes[0].devices(user).await.unwrap();
         let devices = devices.iter().map(|it| it.device_id.to_string()).collect();
         let stored = (seen.status.name(), seen.version, devices);
         let history = || self.history(user);
         assert_eq!(stored, self.model.seen(user), "{user}: {:#?}", history());
-        let stored = projected(world, user).await;
-        let (expected, stored) = self.model.shown(user, world, stored);
+        let stored = projected(fixture, user).await;
+        let (expected, stored) = self.model.shown(user, fixture, stored);
         assert_eq!(stored, expected, "{user}: {:#?}", history());
     }
 
     /// Asserts that store and model agree about the statuses of all users.
     async fn all_agree(&self) {
-        for seen in self.world.nodes[1].statuses(&self.users).await.unwrap() {
+        for seen in self.fixture.nodes[1].statuses(&self.users).await.unwrap() {
             let user = &seen.user_id;
             let (status, version, _) = self.model.seen(user);
             let stored = (seen.status.name(), seen.version);
@@ -247,7 +252,7 @@ impl Run {
             }
             by_user
         };
-        let mut announced = by_user(self.world.drain_events().await);
+        let mut announced = by_user(self.fixture.drain_events().await);
         let mut expected = by_user(self.model.take_announced());
         for user in &self.users {
             self.agrees(user).await;
@@ -262,9 +267,9 @@ impl Run {
 }
 
 /// Reads the keys of the layout: status, and devices if the layout has them.
-async fn projected(world: &World, user: &UserId) -> (Option<String>, Vec<String>) {
-    let keys = &world.keys;
-    let (word, ids) = match world.layout {
+async fn projected(fixture: &PresenceFixture, user: &UserId) -> (Option<String>, Vec<String>) {
+    let keys = &fixture.keys;
+    let (word, ids) = match fixture.layout {
         PresenceLayout::Devices => (None, Some(("HKEYS", keys.presence_devices(user)))),
         PresenceLayout::Document => (Some(keys.presence_document(user)), None),
         PresenceLayout::Sockets => (
@@ -273,7 +278,7 @@ async fn projected(world: &World, user: &UserId) -> (Option<String>, Vec<String>
         ),
         PresenceLayout::Status => (Some(keys.presence_status(user)), None),
     };
-    let mut store = world.store.clone();
+    let mut store = fixture.store.clone();
     let (mut text, mut members) = (None, Vec::new());
     if let Some(key) = word {
         text = redis::cmd("GET")

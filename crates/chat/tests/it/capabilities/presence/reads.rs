@@ -4,7 +4,7 @@ use parlor_chat::api::error::Error;
 use parlor_chat::ids::UserId;
 use parlor_chat::presence::{MAX_USERS_PER_QUERY, PresenceStatus};
 
-use super::fixture::{World, socket_device, user};
+use super::fixture::{PresenceFixture, socket_device, user};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -13,15 +13,15 @@ on_every_engine! {
     the_count_is_of_users_and_not_of_devices;
 }
 
-async fn a_thousand_users_are_read_in_the_order_asked(world: World) {
+async fn a_thousand_users_are_read_in_the_order_asked(fixture: PresenceFixture) {
     let users: Vec<UserId> = (0..MAX_USERS_PER_QUERY)
         .map(|it| user(&format!("u{it}")))
         .collect();
     for at in [3, 700] {
         let device = socket_device(users[at].as_str(), &format!("s{at}"));
-        world.nodes[0].connect(device).await.unwrap();
+        fixture.nodes[0].connect(device).await.unwrap();
     }
-    let statuses = world.nodes[1].statuses(&users).await.unwrap();
+    let statuses = fixture.nodes[1].statuses(&users).await.unwrap();
     let asked: Vec<_> = statuses.iter().map(|it| it.user_id.clone()).collect();
     assert_eq!(asked, users);
     let online = |it: &&usize| statuses[**it].status == PresenceStatus::Online;
@@ -29,38 +29,44 @@ async fn a_thousand_users_are_read_in_the_order_asked(world: World) {
     assert_eq!(all.iter().filter(online).collect::<Vec<_>>(), [&3, &700]);
 
     let more = [users, vec![user("one-more")]].concat();
-    let refused = world.nodes[1].statuses(&more).await.unwrap_err();
+    let refused = fixture.nodes[1].statuses(&more).await.unwrap_err();
     assert!(
         matches!(refused, Error::TooMany { given: 1_001, .. }),
         "{refused}"
     );
-    assert_eq!(world.nodes[1].statuses(&[]).await.unwrap(), []);
+    assert_eq!(fixture.nodes[1].statuses(&[]).await.unwrap(), []);
 }
 
-async fn nothing_is_known_of_a_user_who_never_came(world: World) {
-    let seen = world.status("nobody").await;
+async fn nothing_is_known_of_a_user_who_never_came(fixture: PresenceFixture) {
+    let seen = fixture.status("nobody").await;
     assert_eq!(seen.status, PresenceStatus::Offline);
     assert_eq!((seen.version, seen.last_seen), (0, None));
-    let devices = world.nodes[0].devices(&user("nobody")).await.unwrap();
+    let devices = fixture.nodes[0].devices(&user("nobody")).await.unwrap();
     assert_eq!(devices, []);
 }
 
-async fn the_count_is_of_users_and_not_of_devices(world: World) {
+async fn the_count_is_of_users_and_not_of_devices(fixture: PresenceFixture) {
     for who in 0..100 {
         for device in 0..2 {
             let device = socket_device(&format!("u{who}"), &format!("s{who}-{device}"));
-            world.nodes[device_node(who)].connect(device).await.unwrap();
+            fixture.nodes[device_node(who)]
+                .connect(device)
+                .await
+                .unwrap();
         }
     }
-    assert_eq!(world.nodes[0].count().await.unwrap(), 100);
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 100);
     for who in 0..40 {
         for device in 0..2 {
             let device = socket_device(&format!("u{who}"), &format!("s{who}-{device}"));
-            world.nodes[device_node(who)].leave(&device).await.unwrap();
+            fixture.nodes[device_node(who)]
+                .leave(&device)
+                .await
+                .unwrap();
         }
     }
-    world.run_background_once().await;
-    assert_eq!(world.nodes[0].count().await.unwrap(), 60);
+    fixture.run_background_once().await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 60);
 }
 
 fn device_node(who: usize) -> usize {

@@ -8,7 +8,7 @@ use parlor_chat::presence::{Device, MAX_DEVICES_PER_USER, Presence, PresenceStat
 use parlor_testkit::eventually;
 
 use super::expected_keys::ExpectedKeys;
-use super::fixture::{GRACE, LEASE, World, api_device, socket_device, user};
+use super::fixture::{GRACE, LEASE, PresenceFixture, api_device, socket_device, user};
 use super::{on_every_engine, on_every_layout};
 
 on_every_layout! {
@@ -48,127 +48,135 @@ async fn sockets_to_close(node: &Presence) -> Vec<String> {
     }
 }
 
-pub async fn a_device_removed_on_another_node_is_not_brought_back(mut world: World) {
-    let at = world.now();
-    world.nodes[0]
+pub async fn a_device_removed_on_another_node_is_not_brought_back(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.pass(ONE_MS).await;
-    let left = remove(&world.nodes[1], "s1").await;
+    fixture.pass(ONE_MS).await;
+    let left = remove(&fixture.nodes[1], "s1").await;
     assert_eq!(left, PresenceStatus::Online);
     for device in ["s1", "s2"] {
-        world.nodes[0]
+        fixture.nodes[0]
             .beat(&socket_device("alice", device))
             .unwrap();
     }
-    world.run_background_once().await;
-    assert_eq!(sockets_to_close(&world.nodes[0]).await, ["s1"]);
-    let alice = ExpectedKeys::offline("alice", &world)
+    fixture.run_background_once().await;
+    assert_eq!(sockets_to_close(&fixture.nodes[0]).await, ["s1"]);
+    let alice = ExpectedKeys::offline("alice", &fixture)
         .device("s2", "n0", at)
-        .refreshed_at("s2", world.now())
-        .left(world.ttl())
-        .socket("s2", world.ttl());
-    alice.assert_only_these(&world).await;
+        .refreshed_at("s2", fixture.now())
+        .left(fixture.ttl())
+        .socket("s2", fixture.ttl());
+    alice.assert_only_these(&fixture).await;
     // Then the last device; its node also writes the disconnect of the closed socket.
-    remove(&world.nodes[1], "s2").await;
-    let gone = world.now();
-    world.nodes[0]
+    remove(&fixture.nodes[1], "s2").await;
+    let gone = fixture.now();
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.nodes[0].beat(&socket_device("alice", "s2")).unwrap();
-    world.run_background_once().await;
-    world.run_background_once().await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s2"))
+        .unwrap();
+    fixture.run_background_once().await;
+    fixture.run_background_once().await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    let alice = ExpectedKeys::offline("alice", &world).seen(gone);
-    alice.assert_only_these(&world).await;
+    let alice = ExpectedKeys::offline("alice", &fixture).seen(gone);
+    alice.assert_only_these(&fixture).await;
 }
 
-async fn a_removed_device_stays_away_when_its_node_registers_everybody_again(mut world: World) {
-    world.nodes[0]
+async fn a_removed_device_stays_away_when_its_node_registers_everybody_again(
+    mut fixture: PresenceFixture,
+) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("bob", "s2"))
         .await
         .unwrap();
-    let paused = world.nodes.remove(0);
-    world.pass(ONE_MS).await;
-    remove(&world.nodes[0], "s1").await;
-    world.pass(LEASE + GRACE).await;
-    world.run_background_once().await;
-    world.nodes.push(paused);
-    world.run_background_once().await;
-    assert_eq!(sockets_to_close(&world.nodes[1]).await, ["s1"]);
-    world.assert_status("alice", PresenceStatus::Offline).await;
-    world.assert_status("bob", PresenceStatus::Online).await;
-    let news = world.drain_event_names().await;
+    let paused = fixture.nodes.remove(0);
+    fixture.pass(ONE_MS).await;
+    remove(&fixture.nodes[0], "s1").await;
+    fixture.pass(LEASE + GRACE).await;
+    fixture.run_background_once().await;
+    fixture.nodes.push(paused);
+    fixture.run_background_once().await;
+    assert_eq!(sockets_to_close(&fixture.nodes[1]).await, ["s1"]);
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+    fixture.assert_status("bob", PresenceStatus::Online).await;
+    let news = fixture.drain_event_names().await;
     assert_eq!(news[2..], ["offline alice", "offline bob", "online bob"]);
 }
 
-async fn a_removed_device_may_come_again(mut world: World) {
-    world.nodes[0]
+async fn a_removed_device_may_come_again(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(ONE_MS).await;
-    remove(&world.nodes[0], "s1").await;
-    assert_eq!(sockets_to_close(&world.nodes[0]).await, ["s1"]);
-    world.nodes[1]
+    fixture.pass(ONE_MS).await;
+    remove(&fixture.nodes[0], "s1").await;
+    assert_eq!(sockets_to_close(&fixture.nodes[0]).await, ["s1"]);
+    fixture.nodes[1]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(world.ttl() / 2).await;
-    world.nodes[1].beat(&socket_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    world.pass(world.ttl() / 2 + ONE_MS).await;
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Online).await;
+    fixture.pass(fixture.ttl() / 2).await;
+    fixture.nodes[1]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.run_background_once().await;
+    fixture.pass(fixture.ttl() / 2 + ONE_MS).await;
+    fixture.run_background_once().await;
+    fixture.assert_status("alice", PresenceStatus::Online).await;
     assert_eq!(
-        sockets_to_close(&world.nodes[1]).await,
+        sockets_to_close(&fixture.nodes[1]).await,
         Vec::<String>::new()
     );
     let news = ["online alice", "offline alice", "online alice"];
-    assert_eq!(world.drain_event_names().await, news);
+    assert_eq!(fixture.drain_event_names().await, news);
 }
 
-async fn a_device_removed_in_the_moment_it_came_is_closed(world: World) {
-    world.nodes[0]
+async fn a_device_removed_in_the_moment_it_came_is_closed(fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    remove(&world.nodes[0], "s1").await;
-    assert_eq!(sockets_to_close(&world.nodes[0]).await, ["s1"]);
+    remove(&fixture.nodes[0], "s1").await;
+    assert_eq!(sockets_to_close(&fixture.nodes[0]).await, ["s1"]);
     // A socket that connects in the same millisecond stays.
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
     assert_eq!(
-        sockets_to_close(&world.nodes[0]).await,
+        sockets_to_close(&fixture.nodes[0]).await,
         Vec::<String>::new()
     );
 }
 
-async fn removals_are_remembered_in_a_bounded_space(world: World) {
+async fn removals_are_remembered_in_a_bounded_space(fixture: PresenceFixture) {
     let fields = async || -> Vec<String> {
         let mut keys = redis::cmd("HKEYS");
-        keys.arg(world.keys.presence_state(&user("alice")));
-        keys.query_async(&mut world.store.clone()).await.unwrap()
+        keys.arg(fixture.keys.presence_state(&user("alice")));
+        keys.query_async(&mut fixture.store.clone()).await.unwrap()
     };
     for at in 0..50 {
-        world.pass(ONE_MS).await;
-        remove(&world.nodes[0], &format!("d{at}")).await;
+        fixture.pass(ONE_MS).await;
+        remove(&fixture.nodes[0], &format!("d{at}")).await;
     }
     let graves: Vec<String> = fields().await;
     let graves: Vec<&String> = graves.iter().filter(|it| it.starts_with("g:")).collect();
@@ -177,124 +185,132 @@ async fn removals_are_remembered_in_a_bounded_space(world: World) {
     assert!(graves.contains(&&"g:d34".to_owned()), "{graves:?}");
 }
 
-async fn a_socket_removed_on_another_node_is_closed_promptly(mut world: World) {
-    let holder = std::sync::Arc::new(world.nodes.remove(0));
-    let ticking = holder.tick();
+async fn a_socket_removed_on_another_node_is_closed_promptly(mut fixture: PresenceFixture) {
+    let holder = std::sync::Arc::new(fixture.nodes.remove(0));
+    let ticking = holder.start_background_tasks();
     holder.connect(socket_device("alice", "s1")).await.unwrap();
     // Without a heartbeat, as soon as the node has subscribed.
     eventually("the socket is closed", async || {
-        world.advance(ONE_MS).await;
-        remove(&world.nodes[0], "s1").await;
+        fixture.advance(ONE_MS).await;
+        remove(&fixture.nodes[0], "s1").await;
         sockets_to_close(&holder).await == ["s1"]
     })
     .await;
     drop(ticking);
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
 }
 
-async fn a_leave_on_another_node_wins_over_pending_heartbeats(mut world: World) {
-    world.nodes[0]
+async fn a_leave_on_another_node_wins_over_pending_heartbeats(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(api_device("alice", "api"))
         .await
         .unwrap();
-    world.pass(ONE_MS).await;
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.nodes[0].beat(&api_device("alice", "other")).unwrap();
-    world.nodes[1]
+    fixture.pass(ONE_MS).await;
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .beat(&api_device("alice", "other"))
+        .unwrap();
+    fixture.nodes[1]
         .leave(&api_device("alice", "api"))
         .await
         .unwrap();
-    let gone = world.now();
-    world.run_background_once().await;
-    world.run_background_once().await;
+    let gone = fixture.now();
+    fixture.run_background_once().await;
+    fixture.run_background_once().await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    let shown = ExpectedKeys::offline("alice", &world).seen(gone);
-    shown.assert_only_these(&world).await;
+    let shown = ExpectedKeys::offline("alice", &fixture).seen(gone);
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat(mut world: World) {
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.nodes[1]
+async fn a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat(
+    mut fixture: PresenceFixture,
+) {
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[1]
         .leave(&api_device("alice", "api"))
         .await
         .unwrap();
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, Vec::<String>::new());
-    world.assert_status("alice", PresenceStatus::Offline).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, Vec::<String>::new());
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
 }
 
-async fn a_later_beat_registers_a_device_that_left(mut world: World) {
-    world.nodes[0]
+async fn a_later_beat_registers_a_device_that_left(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(api_device("alice", "api"))
         .await
         .unwrap();
-    world.nodes[1]
+    fixture.nodes[1]
         .leave(&api_device("alice", "api"))
         .await
         .unwrap();
-    world.pass(ONE_MS).await;
-    world.nodes[0].beat(&api_device("alice", "api")).unwrap();
-    world.run_background_once().await;
+    fixture.pass(ONE_MS).await;
+    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.run_background_once().await;
     let news = ["online alice", "offline alice", "online alice"];
-    assert_eq!(world.drain_event_names().await, news);
+    assert_eq!(fixture.drain_event_names().await, news);
 }
 
-async fn a_user_has_a_bounded_number_of_devices(mut world: World) {
+async fn a_user_has_a_bounded_number_of_devices(mut fixture: PresenceFixture) {
     for at in 0..MAX_DEVICES_PER_USER {
         let device = api_device("alice", &format!("d{at}"));
-        world.nodes[at % 2].connect(device).await.unwrap();
+        fixture.nodes[at % 2].connect(device).await.unwrap();
     }
     for device in [
         api_device("alice", "one-more"),
         socket_device("alice", "s1"),
     ] {
-        let refused = world.nodes[0].connect(device.clone()).await.unwrap_err();
+        let refused = fixture.nodes[0].connect(device.clone()).await.unwrap_err();
         assert!(matches!(refused, Error::TooMany { .. }), "{refused}");
-        world.nodes[0].beat(&device).unwrap();
+        fixture.nodes[0].beat(&device).unwrap();
     }
     // A device that is registered already may take a new socket.
     let again = Device {
         socket: Some(SocketId::new("s2").unwrap()),
         ..api_device("alice", "d0")
     };
-    world.nodes[1].connect(again).await.unwrap();
-    world.run_background_once().await;
-    let devices = world.nodes[0].devices(&user("alice")).await.unwrap();
+    fixture.nodes[1].connect(again).await.unwrap();
+    fixture.run_background_once().await;
+    let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
     assert_eq!(devices.len(), MAX_DEVICES_PER_USER);
     assert_eq!(
-        sockets_to_close(&world.nodes[0]).await,
+        sockets_to_close(&fixture.nodes[0]).await,
         Vec::<String>::new()
     );
-    world.nodes[0]
+    fixture.nodes[0]
         .leave(&api_device("alice", "d1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn a_socket_whose_device_another_one_took_leaves_nothing_behind(mut world: World) {
+async fn a_socket_whose_device_another_one_took_leaves_nothing_behind(
+    mut fixture: PresenceFixture,
+) {
     let on = |socket: &str| Device {
         socket: Some(SocketId::new(socket).unwrap()),
         ..api_device("alice", "phone")
     };
-    world.nodes[0].connect(on("s1")).await.unwrap();
-    world.pass(ONE_MS).await;
-    let at = world.now();
-    world.nodes[0].connect(on("s2")).await.unwrap();
-    world.nodes[0].connection_lost(&on("s1")).await.unwrap();
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    let shown = ExpectedKeys::offline("alice", &world).device("phone", "n0", at);
-    let shown = shown.left(world.ttl()).socket("s2", world.ttl());
-    shown.assert_only_these(&world).await;
+    fixture.nodes[0].connect(on("s1")).await.unwrap();
+    fixture.pass(ONE_MS).await;
+    let at = fixture.now();
+    fixture.nodes[0].connect(on("s2")).await.unwrap();
+    fixture.nodes[0].connection_lost(&on("s1")).await.unwrap();
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    let shown = ExpectedKeys::offline("alice", &fixture).device("phone", "n0", at);
+    let shown = shown.left(fixture.ttl()).socket("s2", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
 }

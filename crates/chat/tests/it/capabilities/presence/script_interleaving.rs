@@ -6,7 +6,7 @@ use parlor_chat::ids::{DeadlineShard, NodeId, WatchShard};
 use parlor_chat::presence::PresenceStatus;
 use redis::{FromRedisValue, Script};
 
-use super::fixture::{GRACE, LEASE, World, api_device, socket_device, user};
+use super::fixture::{GRACE, LEASE, PresenceFixture, api_device, socket_device, user};
 use super::on_every_engine;
 
 const CLAIM_DUE_USERS: &str =
@@ -40,20 +40,22 @@ on_every_engine! {
 
 /// A sweep of one shard of the deadline index.
 struct ManualSweep<'a> {
-    world: &'a World,
+    fixture: &'a PresenceFixture,
     index: parlor_chat::keys::Key,
     claim_score: String,
 }
 
 impl<'a> ManualSweep<'a> {
     /// Claims the due users.
-    async fn claim(world: &'a World, who: &str) -> Self {
+    async fn claim(fixture: &'a PresenceFixture, who: &str) -> Self {
         let look = Self {
-            world,
-            index: world.keys.presence_deadlines(DeadlineShard::of(&user(who))),
-            claim_score: format!("{}.5", world.now().as_millis() + 5_000),
+            fixture,
+            index: fixture
+                .keys
+                .presence_deadlines(DeadlineShard::for_user(&user(who))),
+            claim_score: format!("{}.5", fixture.now().as_millis() + 5_000),
         };
-        let now = world.now().as_millis().to_string();
+        let now = fixture.now().as_millis().to_string();
         let due: Vec<String> = look
             .run(CLAIM_DUE_USERS, &[&now, &look.claim_score, "10"])
             .await;
@@ -74,176 +76,191 @@ impl<'a> ManualSweep<'a> {
         for arg in args {
             call.arg(*arg);
         }
-        call.invoke_async(&mut self.world.store.clone())
+        call.invoke_async(&mut self.fixture.store.clone())
             .await
             .unwrap()
     }
 }
 
-async fn a_deadline_shortened_during_a_sweep_is_kept(world: World) {
-    shortened_during_a_look(world, Duration::ZERO).await;
+async fn a_deadline_shortened_during_a_sweep_is_kept(fixture: PresenceFixture) {
+    shortened_during_a_look(fixture, Duration::ZERO).await;
 }
 
 /// The shorter deadline is later than the end of the claim.
-async fn a_deadline_shortened_late_in_a_look_is_kept(world: World) {
-    shortened_during_a_look(world, Duration::from_secs(1)).await;
+async fn a_deadline_shortened_late_in_a_look_is_kept(fixture: PresenceFixture) {
+    shortened_during_a_look(fixture, Duration::from_secs(1)).await;
 }
 
-async fn shortened_during_a_look(mut world: World, after: Duration) {
-    world.nodes[0]
+async fn shortened_during_a_look(mut fixture: PresenceFixture, after: Duration) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(world.ttl()).await;
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
-    let look = ManualSweep::claim(&world, "alice").await;
-    let seen = world.now().saturating_add(world.ttl()).as_millis();
-    world.pass(after).await;
-    world.nodes[0]
+    fixture.pass(fixture.ttl()).await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
+    let look = ManualSweep::claim(&fixture, "alice").await;
+    let seen = fixture.now().saturating_add(fixture.ttl()).as_millis();
+    fixture.pass(after).await;
+    fixture.nodes[0]
         .connection_lost(&socket_device("alice", "s1"))
         .await
         .unwrap();
     look.mark_checked("alice", seen).await;
-    world.pass(GRACE).await;
-    world.run_background_once().await;
+    fixture.pass(GRACE).await;
+    fixture.run_background_once().await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
 }
 
-async fn a_user_who_comes_during_a_look_is_kept(mut world: World) {
-    world.nodes[0]
+async fn a_user_who_comes_during_a_look_is_kept(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s1"))
         .await
         .unwrap();
-    let look = ManualSweep::claim(&world, "alice").await;
-    world.nodes[1]
+    let look = ManualSweep::claim(&fixture, "alice").await;
+    fixture.nodes[1]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
     look.mark_checked("alice", 0).await;
-    assert_eq!(world.nodes[0].count().await.unwrap(), 1);
-    world.pass(world.ttl()).await;
-    world.run_background_once().await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 1);
+    fixture.pass(fixture.ttl()).await;
+    fixture.run_background_once().await;
     let news = [
         "online alice",
         "offline alice",
         "online alice",
         "offline alice",
     ];
-    assert_eq!(world.drain_event_names().await, news);
+    assert_eq!(fixture.drain_event_names().await, news);
 }
 
 /// Calls a presence script in the layout `devices`.
-async fn step<T: FromRedisValue>(world: &World, script: &str, who: &str, args: &[&str]) -> T {
-    let (who, keys) = (user(who), &world.keys);
+async fn step<T: FromRedisValue>(
+    fixture: &PresenceFixture,
+    script: &str,
+    who: &str,
+    args: &[&str],
+) -> T {
+    let (who, keys) = (user(who), &fixture.keys);
     let script = Script::new(script);
     let mut call = script.key(keys.presence_state(&who));
     call.key(keys.last_seen(&who))
         .key(keys.presence_devices(&who));
-    let ttl = u64::try_from(world.ttl().as_millis()).unwrap();
+    let ttl = u64::try_from(fixture.ttl().as_millis()).unwrap();
     call.arg(&who)
-        .arg(world.now().as_millis())
-        .arg(world.now().to_iso8601());
+        .arg(fixture.now().as_millis())
+        .arg(fixture.now().to_iso8601());
     call.arg(ttl).arg(86_400_000);
     call.arg(keys.user_online_channel())
         .arg(keys.user_offline_channel());
-    call.arg(keys.presence_changes_channel(WatchShard::of(&who)));
+    call.arg(keys.presence_changes_channel(WatchShard::for_user(&who)));
     call.arg(args);
-    call.invoke_async(&mut world.store.clone()).await.unwrap()
+    call.invoke_async(&mut fixture.store.clone()).await.unwrap()
 }
 
 /// Sends the heartbeat of a socket like its node.
-async fn beat(world: &World, who: &str, device: &str, node: &str) -> u64 {
-    let lease = world.keys.node(&NodeId::new(node).unwrap());
-    let mut store = world.store.clone();
+async fn beat(fixture: &PresenceFixture, who: &str, device: &str, node: &str) -> u64 {
+    let lease = fixture.keys.node_lease(&NodeId::new(node).unwrap());
+    let mut store = fixture.store.clone();
     let epoch = redis::cmd("GET").arg(lease).query_async(&mut store).await;
     let epoch: String = epoch.unwrap();
-    let now = world.now().as_millis().to_string();
-    step(world, BEAT, who, &[device, node, &epoch, &now]).await
+    let now = fixture.now().as_millis().to_string();
+    step(fixture, BEAT, who, &[device, node, &epoch, &now]).await
 }
 
-async fn a_heartbeat_after_a_lost_connection_is_ignored(mut world: World) {
-    world.nodes[0]
+async fn a_heartbeat_after_a_lost_connection_is_ignored(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    assert_eq!(beat(&world, "alice", "s1", "n0").await, 1);
-    world.nodes[0]
+    assert_eq!(beat(&fixture, "alice", "s1", "n0").await, 1);
+    fixture.nodes[0]
         .connection_lost(&socket_device("alice", "s1"))
         .await
         .unwrap();
-    assert_eq!(beat(&world, "alice", "s1", "n0").await, 0);
-    world.pass(GRACE).await;
-    world.assert_status("alice", PresenceStatus::Offline).await;
-    assert_eq!(beat(&world, "alice", "s1", "n0").await, 0);
-    world.run_background_once().await;
-    assert_eq!(beat(&world, "alice", "s1", "n0").await, 0);
+    assert_eq!(beat(&fixture, "alice", "s1", "n0").await, 0);
+    fixture.pass(GRACE).await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+    assert_eq!(beat(&fixture, "alice", "s1", "n0").await, 0);
+    fixture.run_background_once().await;
+    assert_eq!(beat(&fixture, "alice", "s1", "n0").await, 0);
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
 }
 
-async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(mut world: World) {
+async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(
+    mut fixture: PresenceFixture,
+) {
     let on = |socket: &str| parlor_chat::presence::Device {
         socket: Some(parlor_chat::ids::SocketId::new(socket).unwrap()),
         ..api_device("alice", "phone")
     };
-    world.nodes[0].connect(on("s1")).await.unwrap();
-    world.pass(Duration::from_secs(1)).await;
-    world.nodes[1].connect(on("s2")).await.unwrap();
-    world.nodes[0].beat(&on("s1")).unwrap();
-    world.run_background_once().await;
+    fixture.nodes[0].connect(on("s1")).await.unwrap();
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[1].connect(on("s2")).await.unwrap();
+    fixture.nodes[0].beat(&on("s1")).unwrap();
+    fixture.run_background_once().await;
     // Nor does its end mean anything.
-    world.nodes[0].connection_lost(&on("s1")).await.unwrap();
-    world.nodes[0].leave(&on("s1")).await.unwrap();
-    world.pass(GRACE * 2).await;
-    world.run_background_once().await;
-    let devices = world.nodes[0].devices(&user("alice")).await.unwrap();
+    fixture.nodes[0].connection_lost(&on("s1")).await.unwrap();
+    fixture.nodes[0].leave(&on("s1")).await.unwrap();
+    fixture.pass(GRACE * 2).await;
+    fixture.run_background_once().await;
+    let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
     assert_eq!(devices[0].server_id.as_str(), "n1");
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
 /// The reaper has found a node dead and calls the script late.
-async fn devices_re_registered_while_their_node_is_reaped_stay_online(mut world: World) {
-    world.nodes[0]
+async fn devices_re_registered_while_their_node_is_reaped_stay_online(
+    mut fixture: PresenceFixture,
+) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("bob", "s2"))
         .await
         .unwrap();
-    world.advance(LEASE + GRACE).await;
-    let latest = world.now().saturating_add(world.ttl()).as_millis() - ms(GRACE);
-    world.nodes[1].renew().await.unwrap();
+    fixture.advance(LEASE + GRACE).await;
+    let latest = fixture.now().saturating_add(fixture.ttl()).as_millis() - ms(GRACE);
+    fixture.nodes[1].renew().await.unwrap();
     let end = ["n0", "", &latest.to_string()];
-    let _: Vec<redis::Value> = step(&world, LAPSE, "bob", &end).await;
-    world.nodes[0].renew().await.unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
-    let _: Vec<redis::Value> = step(&world, LAPSE, "alice", &end).await;
-    let _: Vec<redis::Value> = step(&world, LAPSE, "bob", &end).await;
+    let _: Vec<redis::Value> = step(&fixture, LAPSE, "bob", &end).await;
+    fixture.nodes[0].renew().await.unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
+    let _: Vec<redis::Value> = step(&fixture, LAPSE, "alice", &end).await;
+    let _: Vec<redis::Value> = step(&fixture, LAPSE, "bob", &end).await;
     let news = ["online alice", "online bob", "offline bob", "online bob"];
-    assert_eq!(world.drain_event_names().await, news);
+    assert_eq!(fixture.drain_event_names().await, news);
 }
 
-async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(mut world: World) {
+async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(
+    mut fixture: PresenceFixture,
+) {
     const USERS: usize = 60;
     let mut version = std::collections::HashMap::new();
     for round in 0..15 {
-        let paused = world.nodes.remove(0);
+        let paused = fixture.nodes.remove(0);
         for at in 0..USERS {
             let device = socket_device(&format!("u{at}"), &format!("s{at}-{round}"));
             paused.connect(device).await.unwrap();
         }
-        world.pass(LEASE + GRACE).await;
+        fixture.pass(LEASE + GRACE).await;
         let back = async {
             // A little later in each round.
             for _ in 0..round {
@@ -253,14 +270,18 @@ async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(mut 
             paused.renew().await.unwrap();
             paused.flush_heartbeats().await.unwrap();
         };
-        let (reaped, ()) = tokio::join!(world.nodes[0].reap_dead_nodes(), back);
+        let (reaped, ()) = tokio::join!(fixture.nodes[0].reap_dead_nodes(), back);
         reaped.unwrap();
         let mut members = redis::cmd("SCARD");
-        members.arg(world.keys.node_presence_users(&NodeId::new("n0").unwrap()));
-        let mut store = world.store.clone();
+        members.arg(
+            fixture
+                .keys
+                .node_presence_users(&NodeId::new("n0").unwrap()),
+        );
+        let mut store = fixture.store.clone();
         let members: usize = members.query_async(&mut store).await.unwrap();
         assert_eq!(members, USERS, "round {round}");
-        for (what, at) in world.drain_events().await {
+        for (what, at) in fixture.drain_events().await {
             let (kind, who) = what.split_once(' ').unwrap();
             let before = version.insert(who.to_owned(), (kind == "online", at));
             let (online, before) = before.unwrap_or_default();
@@ -268,15 +289,15 @@ async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(mut 
         }
         assert!(version.values().all(|(online, _)| *online));
         for at in 0..USERS {
-            world
+            fixture
                 .assert_status(&format!("u{at}"), PresenceStatus::Online)
                 .await;
             let device = socket_device(&format!("u{at}"), &format!("s{at}-{round}"));
             paused.leave(&device).await.unwrap();
         }
-        world.run_background_once().await;
-        world.nodes.insert(0, paused);
-        world.pass(LEASE + GRACE).await;
+        fixture.run_background_once().await;
+        fixture.nodes.insert(0, paused);
+        fixture.pass(LEASE + GRACE).await;
     }
 }
 

@@ -62,7 +62,7 @@ async fn a_sentinel_failover_publishes_no_presence_event() {
     };
     let store = Store::open(options).await.unwrap();
     let nodes = [start(&store, "n0").await, start(&store, "n1").await];
-    let _ticking: Vec<_> = nodes.iter().map(Presence::tick).collect();
+    let _ticking: Vec<_> = nodes.iter().map(Presence::start_background_tasks).collect();
     let name = |who: usize| format!("u{who}");
     for who in 0..USERS {
         let device = socket_device(&name(who), &format!("s{who}"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_chat::presence::PresenceStatus;
 
 use super::expected_keys::ExpectedKeys;
-use super::fixture::{World, api_device, socket_device, user};
+use super::fixture::{PresenceFixture, api_device, socket_device, user};
 use super::on_every_layout;
 
 on_every_layout! {
@@ -19,181 +19,189 @@ on_every_layout! {
     appearing_does_not_take_a_device_from_its_socket;
 }
 
-pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut world: World) {
-    let at = world.now();
+pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut fixture: PresenceFixture) {
+    let at = fixture.now();
     let alice = user("alice");
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(Duration::from_secs(1)).await;
-    let hidden = world.now();
-    let seen = world.nodes[1]
+    fixture.pass(Duration::from_secs(1)).await;
+    let hidden = fixture.now();
+    let seen = fixture.nodes[1]
         .set(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
     assert_eq!(seen.status, PresenceStatus::Offline);
     assert_eq!(seen.last_seen, Some(hidden.to_iso8601()));
-    world.pass(Duration::from_secs(1)).await;
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.nodes[1]
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.nodes[1]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.run_background_once().await;
-    let announced = world.drain_events().await;
+    fixture.run_background_once().await;
+    let announced = fixture.drain_events().await;
     assert_eq!(
         announced[1..],
         [("offline alice".to_owned(), hidden.as_millis())]
     );
-    world.assert_status("alice", PresenceStatus::Offline).await;
-    assert_eq!(world.nodes[0].count().await.unwrap(), 1);
-    let second = world.now();
-    let shown = ExpectedKeys::offline("alice", &world)
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 1);
+    let second = fixture.now();
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
         .device("s2", "n1", second)
         .last_heartbeat(second)
-        .left(world.ttl())
-        .socket("s1", world.ttl())
-        .socket("s2", world.ttl())
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl())
+        .socket("s2", fixture.ttl())
         .seen(hidden);
     let invisible = shown.clone().hidden_for(Duration::from_secs(1));
-    invisible.assert_only_these(&world).await;
+    invisible.assert_only_these(&fixture).await;
 
-    world.nodes[0]
+    fixture.nodes[0]
         .set(&alice, PresenceStatus::Online)
         .await
         .unwrap();
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    world.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    fixture.assert_status("alice", PresenceStatus::Online).await;
     let shown = shown.refreshed_at("s1", second);
-    shown.assert_only_these(&world).await;
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn a_goodbye_of_an_invisible_user_is_silent(mut world: World) {
-    world.nodes[0]
+async fn a_goodbye_of_an_invisible_user_is_silent(mut fixture: PresenceFixture) {
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    let hidden = world.now();
-    world.nodes[0]
+    let hidden = fixture.now();
+    fixture.nodes[0]
         .set(&user("alice"), PresenceStatus::Offline)
         .await
         .unwrap();
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    world.pass(Duration::from_secs(1)).await;
-    world.nodes[0]
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[0]
         .leave(&socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .connection_lost(&socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.pass(Duration::from_secs(6)).await;
-    world.run_background_once().await;
-    assert_eq!(world.drain_event_names().await, Vec::<String>::new());
+    fixture.pass(Duration::from_secs(6)).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, Vec::<String>::new());
     assert_eq!(
-        world.status("alice").await.last_seen,
+        fixture.status("alice").await.last_seen,
         Some(hidden.to_iso8601())
     );
-    let shown = ExpectedKeys::offline("alice", &world).seen(hidden);
-    shown.assert_only_these(&world).await;
+    let shown = ExpectedKeys::offline("alice", &fixture).seen(hidden);
+    shown.assert_only_these(&fixture).await;
 }
 
-pub async fn away_and_busy_are_not_announced_to_services(mut world: World) {
-    let at = world.now();
+pub async fn away_and_busy_are_not_announced_to_services(mut fixture: PresenceFixture) {
+    let at = fixture.now();
     let alice = user("alice");
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    let mut version = world.status("alice").await.version;
+    let mut version = fixture.status("alice").await.version;
     for status in [PresenceStatus::Away, PresenceStatus::Busy] {
-        let seen = world.nodes[1].set(&alice, status).await.unwrap();
+        let seen = fixture.nodes[1].set(&alice, status).await.unwrap();
         assert_eq!(seen.status, status);
         assert!(seen.version > version, "{seen:?} after {version}");
         version = seen.version;
-        assert_eq!(world.status("alice").await, seen);
-        let shown = ExpectedKeys::offline("alice", &world)
+        assert_eq!(fixture.status("alice").await, seen);
+        let shown = ExpectedKeys::offline("alice", &fixture)
             .device("s1", "n0", at)
             .with_field("s1", "status", status.name())
-            .left(world.ttl())
-            .socket("s1", world.ttl());
-        shown.assert_only_these(&world).await;
-        let again = world.nodes[0].set(&alice, status).await.unwrap();
+            .left(fixture.ttl())
+            .socket("s1", fixture.ttl());
+        shown.assert_only_these(&fixture).await;
+        let again = fixture.nodes[0].set(&alice, status).await.unwrap();
         assert_eq!(again.version, version, "nothing changed");
     }
-    world.pass(Duration::from_secs(1)).await;
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    world.assert_status("alice", PresenceStatus::Busy).await;
-    world.nodes[0]
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.run_background_once().await;
+    fixture.assert_status("alice", PresenceStatus::Busy).await;
+    fixture.nodes[0]
         .set(&alice, PresenceStatus::Online)
         .await
         .unwrap();
-    world.assert_status("alice", PresenceStatus::Online).await;
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    let shown = ExpectedKeys::offline("alice", &world)
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
-        .refreshed_at("s1", world.now())
-        .left(world.ttl())
-        .socket("s1", world.ttl());
-    shown.assert_only_these(&world).await;
+        .refreshed_at("s1", fixture.now())
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn a_status_ends_with_the_last_device(mut world: World) {
+async fn a_status_ends_with_the_last_device(mut fixture: PresenceFixture) {
     let alice = user("alice");
-    let nobody = world.nodes[0]
+    let nobody = fixture.nodes[0]
         .set(&alice, PresenceStatus::Busy)
         .await
         .unwrap();
     assert_eq!(nobody.status, PresenceStatus::Offline);
     for status in [PresenceStatus::Busy, PresenceStatus::Offline] {
-        world.nodes[0]
+        fixture.nodes[0]
             .connect(socket_device("alice", "s1"))
             .await
             .unwrap();
-        world.assert_status("alice", PresenceStatus::Online).await;
-        world.nodes[0].set(&alice, status).await.unwrap();
-        world.nodes[0]
+        fixture.assert_status("alice", PresenceStatus::Online).await;
+        fixture.nodes[0].set(&alice, status).await.unwrap();
+        fixture.nodes[0]
             .leave(&socket_device("alice", "s1"))
             .await
             .unwrap();
-        world.assert_status("alice", PresenceStatus::Offline).await;
+        fixture
+            .assert_status("alice", PresenceStatus::Offline)
+            .await;
         assert_eq!(
-            world.drain_event_names().await,
+            fixture.drain_event_names().await,
             ["online alice", "offline alice"]
         );
     }
     // The same if no sweep has removed the expired device yet.
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .set(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
-    world.pass(world.ttl()).await;
-    world.nodes[0]
+    fixture.pass(fixture.ttl()).await;
+    fixture.nodes[0]
         .connect(socket_device("alice", "s2"))
         .await
         .unwrap();
-    world.assert_status("alice", PresenceStatus::Online).await;
+    fixture.assert_status("alice", PresenceStatus::Online).await;
 }
 
-async fn appear_resets_an_explicit_status_to_online(mut world: World) {
+async fn appear_resets_an_explicit_status_to_online(mut fixture: PresenceFixture) {
     let alice = user("alice");
-    let first = world.now();
-    world.nodes[0]
+    let first = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
@@ -202,102 +210,104 @@ async fn appear_resets_an_explicit_status_to_online(mut world: World) {
         PresenceStatus::Busy,
         PresenceStatus::Offline,
     ] {
-        world.nodes[0].set(&alice, status).await.unwrap();
-        world.pass(Duration::from_secs(1)).await;
-        let seen = world.nodes[1]
+        fixture.nodes[0].set(&alice, status).await.unwrap();
+        fixture.pass(Duration::from_secs(1)).await;
+        let seen = fixture.nodes[1]
             .connect_visible(api_device("alice", "api"))
             .await
             .unwrap();
         assert_eq!(seen.status, PresenceStatus::Online);
-        assert_eq!(seen.version, world.now().as_millis());
-        assert_eq!(world.status("alice").await, seen);
+        assert_eq!(seen.version, fixture.now().as_millis());
+        assert_eq!(fixture.status("alice").await, seen);
     }
-    let news = world.drain_event_names().await;
+    let news = fixture.drain_event_names().await;
     assert_eq!(news, ["online alice", "offline alice", "online alice"]);
     // The previous explicit status does not return.
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.run_background_once().await;
-    let seen = world.status("alice").await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.run_background_once().await;
+    let seen = fixture.status("alice").await;
     assert_eq!(seen.status, PresenceStatus::Online);
-    let last = world.now();
-    let shown = ExpectedKeys::offline("alice", &world)
+    let last = fixture.now();
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", first)
         .refreshed_at("s1", last)
         .device("api", "n1", last)
-        .left(world.ttl())
-        .socket("s1", world.ttl())
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl())
         .seen_at(seen.last_seen.unwrap());
-    shown.assert_only_these(&world).await;
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn one_who_appears_for_the_first_time_is_announced_once(mut world: World) {
-    let at = world.now();
-    world.nodes[0]
+async fn one_who_appears_for_the_first_time_is_announced_once(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0]
         .connect_visible(api_device("alice", "api"))
         .await
         .unwrap();
-    world.nodes[1]
+    fixture.nodes[1]
         .connect_visible(api_device("alice", "api"))
         .await
         .unwrap();
-    assert_eq!(world.drain_event_names().await, ["online alice"]);
-    let shown = ExpectedKeys::offline("alice", &world).device("api", "n1", at);
-    shown.left(world.ttl()).assert_only_these(&world).await;
-    world.nodes[0]
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    let shown = ExpectedKeys::offline("alice", &fixture).device("api", "n1", at);
+    shown.left(fixture.ttl()).assert_only_these(&fixture).await;
+    fixture.nodes[0]
         .leave(&api_device("alice", "api"))
         .await
         .unwrap();
-    assert_eq!(world.drain_event_names().await, ["offline alice"]);
+    assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
 }
 
 /// A request of a device whose socket is open: the socket keeps the device, and the explicit status ends.
-async fn appearing_does_not_take_a_device_from_its_socket(mut world: World) {
-    let at = world.now();
-    world.nodes[0]
+async fn appearing_does_not_take_a_device_from_its_socket(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
     let alice = user("alice");
-    world.nodes[0]
+    fixture.nodes[0]
         .set(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
-    world.nodes[1]
+    fixture.nodes[1]
         .connect_visible(api_device("alice", "s1"))
         .await
         .unwrap();
     let news = ["online alice", "offline alice", "online alice"];
-    assert_eq!(world.drain_event_names().await, news);
-    let shown = ExpectedKeys::offline("alice", &world)
+    assert_eq!(fixture.drain_event_names().await, news);
+    let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
-        .left(world.ttl())
-        .socket("s1", world.ttl())
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl())
         .seen(at);
-    shown.assert_only_these(&world).await;
+    shown.assert_only_these(&fixture).await;
 }
 
-async fn a_lapsed_user_cannot_change_how_they_are_seen(mut world: World) {
+async fn a_lapsed_user_cannot_change_how_they_are_seen(mut fixture: PresenceFixture) {
     let alice = user("alice");
-    world.nodes[0]
+    fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.nodes[0]
+    fixture.nodes[0]
         .set(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
-    let hidden = world.now();
-    world.pass(world.ttl()).await;
+    let hidden = fixture.now();
+    fixture.pass(fixture.ttl()).await;
     for status in [PresenceStatus::Online, PresenceStatus::Busy] {
-        let seen = world.nodes[1].set(&alice, status).await.unwrap();
+        let seen = fixture.nodes[1].set(&alice, status).await.unwrap();
         assert_eq!(seen.status, PresenceStatus::Offline);
     }
-    world.run_background_once().await;
+    fixture.run_background_once().await;
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice", "offline alice"]
     );
-    world.pass(Duration::from_millis(1)).await;
-    let shown = ExpectedKeys::offline("alice", &world).seen(hidden);
-    shown.assert_only_these(&world).await;
+    fixture.pass(Duration::from_millis(1)).await;
+    let shown = ExpectedKeys::offline("alice", &fixture).seen(hidden);
+    shown.assert_only_these(&fixture).await;
 }

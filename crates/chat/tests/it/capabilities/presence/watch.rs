@@ -8,8 +8,9 @@ use parlor_chat::presence::{
 };
 use parlor_testkit::eventually;
 
-use super::fixture::{World, socket_device, user};
+use super::fixture::{PresenceFixture, socket_device, user};
 use super::on_every_engine;
+use crate::support::Fixture;
 
 on_every_engine! {
     a_watcher_gets_the_state_and_then_changes_of_its_users_only;
@@ -30,8 +31,8 @@ async fn told(node: &Presence, watcher: &mut PresenceWatcher) -> Vec<UserStatus>
     arrived.await
 }
 
-async fn a_watcher_gets_the_state_and_then_changes_of_its_users_only(world: World) {
-    let [here, there] = &world.nodes[..] else {
+async fn a_watcher_gets_the_state_and_then_changes_of_its_users_only(fixture: PresenceFixture) {
+    let [here, there] = &fixture.nodes[..] else {
         panic!("two nodes")
     };
     there.connect(socket_device("alice", "s1")).await.unwrap();
@@ -67,8 +68,8 @@ async fn a_watcher_gets_the_state_and_then_changes_of_its_users_only(world: Worl
     assert!(news[0].last_seen.is_some());
 }
 
-async fn only_the_latest_of_many_changes_is_told(world: World) {
-    let node = &world.nodes[0];
+async fn only_the_latest_of_many_changes_is_told(fixture: PresenceFixture) {
+    let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice")]).await.unwrap();
     node.connect(socket_device("alice", "s1")).await.unwrap();
@@ -95,20 +96,20 @@ async fn only_the_latest_of_many_changes_is_told(world: World) {
 
 #[tokio::test]
 async fn what_was_published_while_the_connection_was_lost_is_read() {
-    let world = World::redis(PresenceLayout::Devices).await;
-    let node = &world.nodes[0];
+    let fixture = PresenceFixture::redis(PresenceLayout::Devices).await;
+    let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice")]).await.unwrap();
     let mut kill = redis::cmd("CLIENT");
     kill.arg("KILL").arg("TYPE").arg("pubsub");
-    let killed: u64 = kill.query_async(&mut world.store.clone()).await.unwrap();
+    let killed: u64 = kill.query_async(&mut fixture.store.clone()).await.unwrap();
     assert!(killed > 0);
     let now = node.connect(socket_device("alice", "s1")).await.unwrap();
     assert_eq!(told(node, &mut watcher).await, [now]);
 }
 
-async fn nobody_is_watched_after_the_watcher_stopped(world: World) {
-    let node = &world.nodes[0];
+async fn nobody_is_watched_after_the_watcher_stopped(fixture: PresenceFixture) {
+    let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
     watcher.unwatch(&[user("alice")]);
@@ -122,14 +123,14 @@ async fn nobody_is_watched_after_the_watcher_stopped(world: World) {
         let mut channels = redis::cmd("PUBSUB");
         channels.arg("CHANNELS").arg("parlor:watch:*");
         let channels: redis::RedisResult<Vec<String>> =
-            channels.query_async(&mut world.store.clone()).await;
+            channels.query_async(&mut fixture.store.clone()).await;
         channels.map(|channels| channels.is_empty())
     })
     .await;
 }
 
-async fn a_watcher_has_a_bounded_number_of_users(world: World) {
-    let mut watcher = world.nodes[0].new_watcher();
+async fn a_watcher_has_a_bounded_number_of_users(fixture: PresenceFixture) {
+    let mut watcher = fixture.nodes[0].new_watcher();
     let users: Vec<UserId> = (0..=MAX_WATCHED_USERS)
         .map(|it| user(&format!("u{it}")))
         .collect();
@@ -145,33 +146,37 @@ async fn a_watcher_has_a_bounded_number_of_users(world: World) {
 }
 
 /// As after an outage: the deadlines have passed, and no node may expire others yet.
-async fn a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online(mut world: World) {
-    let online = world.nodes[0]
+async fn a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online(
+    mut fixture: PresenceFixture,
+) {
+    let online = fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    world.pass(world.ttl()).await;
-    let mut watcher = world.nodes[1].new_watcher();
+    fixture.pass(fixture.ttl()).await;
+    let mut watcher = fixture.nodes[1].new_watcher();
     let now = watcher.watch(&[user("alice")]).await.unwrap();
     assert_eq!(
         (now[0].status, now[0].version),
         (PresenceStatus::Offline, online.version)
     );
-    world.nodes[0].beat(&socket_device("alice", "s1")).unwrap();
-    world.nodes[0].flush_heartbeats().await.unwrap();
-    let back = told(&world.nodes[1], &mut watcher).await;
+    fixture.nodes[0]
+        .beat(&socket_device("alice", "s1"))
+        .unwrap();
+    fixture.nodes[0].flush_heartbeats().await.unwrap();
+    let back = told(&fixture.nodes[1], &mut watcher).await;
     assert_eq!(back[0].status, PresenceStatus::Online);
     assert!(back[0].version > online.version);
-    assert_eq!(back, [world.status("alice").await]);
+    assert_eq!(back, [fixture.status("alice").await]);
     assert_eq!(
-        world.drain_event_names().await,
+        fixture.drain_event_names().await,
         ["online alice"],
         "other services received no offline event"
     );
 }
 
-async fn what_came_before_a_user_was_watched_again_is_not_told(world: World) {
-    let node = &world.nodes[0];
+async fn what_came_before_a_user_was_watched_again_is_not_told(fixture: PresenceFixture) {
+    let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     let mut other = node.new_watcher();
     watcher.watch(&[user("alice")]).await.unwrap();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use parlor_chat::api::caller::{Caller, Role};
+use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::sessions::SessionStatus;
 
-use super::fixture::{SESSION_CACHE_TTL, World, code, user};
+use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, code, user};
 use super::on_every_engine;
+use crate::support::service_caller;
 
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 const HALF_A_MINUTE: Duration = Duration::from_secs(30);
@@ -26,9 +27,9 @@ on_every_engine! {
     status_and_active_written_by_other_services_are_respected;
 }
 
-pub async fn a_session_is_stored_as_documented(world: World) {
-    let now = world.now().as_millis().to_string();
-    world.caller_with_session("alice").await;
+pub async fn a_session_is_stored_as_documented(fixture: SessionsFixture) {
+    let now = fixture.now().as_millis().to_string();
+    fixture.caller_with_session("alice").await;
     let fields = [
         ("active", "true"),
         ("device_id", "phone"),
@@ -38,90 +39,93 @@ pub async fn a_session_is_stored_as_documented(world: World) {
         ("status", "login"),
     ];
     let expected = fields.map(|(field, value)| (field.to_owned(), value.to_owned()));
-    assert_eq!(world.hash("alice").await, expected.into());
+    assert_eq!(fixture.hash("alice").await, expected.into());
     let mut ttl = redis::cmd("PTTL");
-    ttl.arg(world.key("alice"));
-    let left: u64 = ttl.query_async(&mut world.store.clone()).await.unwrap();
+    ttl.arg(fixture.key("alice"));
+    let left: u64 = ttl.query_async(&mut fixture.store.clone()).await.unwrap();
     let week = u64::try_from(WEEK.as_millis()).unwrap();
     assert!(left > week - 600_000 && left <= week, "{left}");
-    let session = world.nodes[1].session(&user("alice")).await.unwrap();
+    let session = fixture.nodes[1].session(&user("alice")).await.unwrap();
     assert_eq!(
         (session.device_id.as_str(), session.status),
         ("phone", SessionStatus::Login)
     );
 }
 
-pub async fn without_a_session_nobody_is_let_in(world: World) {
-    let alice = world.caller("alice");
+pub async fn without_a_session_nobody_is_let_in(fixture: SessionsFixture) {
+    let alice = fixture.caller("alice");
     for node in [0, 1] {
         assert_eq!(
-            world.check_error(node, &alice).await,
+            fixture.check_error(node, &alice).await,
             Some(Code::SessionExpired)
         );
     }
-    world.caller_with_session("alice").await;
+    fixture.caller_with_session("alice").await;
     for node in [0, 1] {
-        assert_eq!(world.check_error(node, &alice).await, None);
+        assert_eq!(fixture.check_error(node, &alice).await, None);
     }
 }
 
-pub async fn a_session_lasts_a_week_after_it_was_last_used(world: World) {
-    let alice = world.caller_with_session("alice").await;
+pub async fn a_session_lasts_a_week_after_it_was_last_used(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
     for _ in 0..3 {
-        world.advance(WEEK - Duration::from_secs(600)).await;
-        assert_eq!(world.check_error(1, &alice).await, None);
+        fixture.advance(WEEK - Duration::from_secs(600)).await;
+        assert_eq!(fixture.check_error(1, &alice).await, None);
     }
-    world.advance(WEEK + Duration::from_secs(1)).await;
+    fixture.advance(WEEK + Duration::from_secs(1)).await;
     assert_eq!(
-        world.check_error(1, &alice).await,
+        fixture.check_error(1, &alice).await,
         Some(Code::SessionExpired)
     );
-    assert!(world.hash("alice").await.is_empty());
+    assert!(fixture.hash("alice").await.is_empty());
 }
 
-pub async fn a_session_is_written_at_most_twice_a_minute(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    assert_eq!(world.check_error(0, &alice).await, None);
-    let begun = world.now().as_millis().to_string();
-    world
+pub async fn a_session_is_written_at_most_twice_a_minute(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    assert_eq!(fixture.check_error(0, &alice).await, None);
+    let begun = fixture.now().as_millis().to_string();
+    fixture
         .advance(HALF_A_MINUTE - Duration::from_millis(1))
         .await;
-    assert_eq!(world.check_error(0, &alice).await, None);
-    assert_eq!(world.hash("alice").await["last_seen"], begun);
-    world.advance(Duration::from_millis(1)).await;
-    world.advance(SESSION_CACHE_TTL).await;
-    assert_eq!(world.check_error(0, &alice).await, None);
+    assert_eq!(fixture.check_error(0, &alice).await, None);
+    assert_eq!(fixture.hash("alice").await["last_seen"], begun);
+    fixture.advance(Duration::from_millis(1)).await;
+    fixture.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(fixture.check_error(0, &alice).await, None);
     assert_eq!(
-        world.hash("alice").await["last_seen"],
-        world.now().as_millis().to_string()
+        fixture.hash("alice").await["last_seen"],
+        fixture.now().as_millis().to_string()
     );
 }
 
-async fn a_second_login_changes_the_device_and_nothing_else(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    world.advance(Duration::from_secs(5)).await;
-    world.nodes[1].begin(&alice, Some("laptop")).await.unwrap();
-    assert_eq!(world.hash("alice").await["device_id"], "laptop");
-    assert_eq!(world.check_error(0, &alice).await, None);
-    world.nodes[1].begin(&alice, None).await.unwrap();
-    assert_eq!(world.hash("alice").await["device_id"], "api");
-    let wrong = world.nodes[1].begin(&alice, Some("a b")).await;
+async fn a_second_login_changes_the_device_and_nothing_else(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    fixture.advance(Duration::from_secs(5)).await;
+    fixture.nodes[1]
+        .begin(&alice, Some("laptop"))
+        .await
+        .unwrap();
+    assert_eq!(fixture.hash("alice").await["device_id"], "laptop");
+    assert_eq!(fixture.check_error(0, &alice).await, None);
+    fixture.nodes[1].begin(&alice, None).await.unwrap();
+    assert_eq!(fixture.hash("alice").await["device_id"], "api");
+    let wrong = fixture.nodes[1].begin(&alice, Some("a b")).await;
     assert_eq!(code(wrong), Some(Code::InvalidId));
 }
 
-async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: World) {
-    let early = world.caller_with_session("carol").await;
-    world.nodes[0].end(&user("carol")).await.unwrap();
-    world.nodes[0].block(&user("bob"), None).await.unwrap();
-    world.advance(Duration::from_secs(1)).await;
+async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(fixture: SessionsFixture) {
+    let early = fixture.caller_with_session("carol").await;
+    fixture.nodes[0].end(&user("carol")).await.unwrap();
+    fixture.nodes[0].block(&user("bob"), None).await.unwrap();
+    fixture.advance(Duration::from_secs(1)).await;
     let names: Vec<String> = (0..40).map(|number| format!("user-{number}")).collect();
-    let mut callers: Vec<Caller> = names.iter().map(|name| world.caller(name)).collect();
+    let mut callers: Vec<Caller> = names.iter().map(|name| fixture.caller(name)).collect();
     // A user who begins two sessions at the same time, a blocked user, and a revoked token.
-    callers.extend([world.caller("user-0"), world.caller("bob"), early]);
+    callers.extend([fixture.caller("user-0"), fixture.caller("bob"), early]);
     let devices: Vec<String> = (0..callers.len())
         .map(|at| format!("device-{at}"))
         .collect();
-    let begin = |(caller, device)| world.nodes[0].begin(caller, Some(device));
+    let begin = |(caller, device)| fixture.nodes[0].begin(caller, Some(device));
     let begun = callers.iter().zip(devices.iter().map(String::as_str));
     let begun = join_all(begun.map(begin)).await;
     let codes: Vec<Option<Code>> = begun.into_iter().map(code).collect();
@@ -134,28 +138,28 @@ async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(world: 
     // The rows contain the same sessions.
     for lost in [false, true] {
         if lost {
-            world.raise_epoch().await;
+            fixture.raise_epoch().await;
         }
         for (name, device) in names.iter().zip(&devices).skip(1) {
-            let session = world.nodes[1].session(&user(name)).await.unwrap();
+            let session = fixture.nodes[1].session(&user(name)).await.unwrap();
             assert_eq!(session.device_id.as_str(), device);
         }
-        let first = world.nodes[1].session(&user("user-0")).await.unwrap();
+        let first = fixture.nodes[1].session(&user("user-0")).await.unwrap();
         assert!(["device-0", "device-40"].contains(&first.device_id.as_str()));
-        let ended = world.nodes[1].session(&user("carol")).await;
+        let ended = fixture.nodes[1].session(&user("carol")).await;
         assert_eq!(code(ended), Some(Code::SessionExpired));
     }
 }
 
-async fn a_visitor_may_read_only(world: World) {
+async fn a_visitor_may_read_only(fixture: SessionsFixture) {
     let visitor = Caller {
         anonymous: true,
-        ..world.caller("visitor-1")
+        ..fixture.caller("visitor-1")
     };
-    world.nodes[0].begin(&visitor, None).await.unwrap();
-    assert_eq!(world.hash("visitor-1").await["status"], "anonymous");
-    let let_in = world.nodes[1]
-        .check(world.caller("visitor-1"))
+    fixture.nodes[0].begin(&visitor, None).await.unwrap();
+    assert_eq!(fixture.hash("visitor-1").await["status"], "anonymous");
+    let let_in = fixture.nodes[1]
+        .check(fixture.caller("visitor-1"))
         .await
         .unwrap();
     assert_eq!(
@@ -164,13 +168,13 @@ async fn a_visitor_may_read_only(world: World) {
     );
 }
 
-async fn a_visitor_gets_an_id_a_token_and_a_session(world: World) {
-    let stranger = Caller::stranger(None);
-    let (token, session) = world.nodes[0]
+async fn a_visitor_gets_an_id_a_token_and_a_session(fixture: SessionsFixture) {
+    let stranger = Caller::unauthenticated(None);
+    let (token, session) = fixture.nodes[0]
         .begin_visitor_session(&stranger, None)
         .await
         .unwrap();
-    let other = world.nodes[0]
+    let other = fixture.nodes[0]
         .begin_visitor_session(&stranger, None)
         .await
         .unwrap()
@@ -179,24 +183,23 @@ async fn a_visitor_gets_an_id_a_token_and_a_session(world: World) {
     assert_eq!(session.status, SessionStatus::Anonymous);
     let visitor = session.user_id.as_str();
     assert_eq!(token, format!("token of {visitor}"));
-    let let_in = world.nodes[1].check(world.caller(visitor)).await.unwrap();
+    let let_in = fixture.nodes[1]
+        .check(fixture.caller(visitor))
+        .await
+        .unwrap();
     assert!(let_in.anonymous);
 }
 
-async fn a_service_needs_no_session(world: World) {
-    let service = Caller {
-        user: None,
-        role: Role::Service,
-        ..world.caller("x")
-    };
-    assert_eq!(world.check_error(0, &service).await, None);
+async fn a_service_needs_no_session(fixture: SessionsFixture) {
+    let service = service_caller();
+    assert_eq!(fixture.check_error(0, &service).await, None);
     let acting = service.on_behalf_of("bob").unwrap();
-    assert_eq!(world.check_error(0, &acting).await, None);
-    assert!(world.hash("bob").await.is_empty());
+    assert_eq!(fixture.check_error(0, &acting).await, None);
+    assert!(fixture.hash("bob").await.is_empty());
 }
 
-pub async fn status_and_active_written_by_other_services_are_respected(world: World) {
-    let alice = world.caller_with_session("alice").await;
+pub async fn status_and_active_written_by_other_services_are_respected(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
     let cases: [(&[&str], Option<Code>); 5] = [
         (&["status", "blocked"], Some(Code::SessionBlocked)),
         (&["status", "login"], None),
@@ -206,16 +209,16 @@ pub async fn status_and_active_written_by_other_services_are_respected(world: Wo
         (&["status", "superuser"], None),
     ];
     for (written, answer) in cases {
-        world.run_as_other_service("HSET", "alice", written).await;
-        world.advance(SESSION_CACHE_TTL).await;
-        assert_eq!(world.check_error(1, &alice).await, answer, "{written:?}");
+        fixture.run_as_other_service("HSET", "alice", written).await;
+        fixture.advance(SESSION_CACHE_TTL).await;
+        assert_eq!(fixture.check_error(1, &alice).await, answer, "{written:?}");
     }
-    let let_in = world.nodes[1].check(alice.clone()).await.unwrap();
+    let let_in = fixture.nodes[1].check(alice.clone()).await.unwrap();
     assert!(let_in.require_write_access().is_err());
-    world.run_as_other_service("DEL", "alice", &[]).await;
-    world.advance(SESSION_CACHE_TTL).await;
+    fixture.run_as_other_service("DEL", "alice", &[]).await;
+    fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
-        world.check_error(1, &alice).await,
+        fixture.check_error(1, &alice).await,
         Some(Code::SessionExpired)
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::sessions::SessionStatus;
 
-use super::fixture::{SESSION_CACHE_TTL, World, code, user};
+use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, code, user};
 use super::on_every_engine;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -19,117 +19,120 @@ on_every_engine! {
     begins_and_ends_in_a_race_leave_what_the_rows_say;
 }
 
-pub async fn a_logout_ends_the_session_and_its_tokens(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    assert_eq!(world.check_error(1, &alice).await, None);
-    world.nodes[0].end(&user("alice")).await.unwrap();
-    assert!(world.hash("alice").await.is_empty());
+pub async fn a_logout_ends_the_session_and_its_tokens(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    assert_eq!(fixture.check_error(1, &alice).await, None);
+    fixture.nodes[0].end(&user("alice")).await.unwrap();
+    assert!(fixture.hash("alice").await.is_empty());
     assert_eq!(
-        world.check_error(0, &alice).await,
+        fixture.check_error(0, &alice).await,
         Some(Code::SessionExpired)
     );
-    world.advance(SESSION_CACHE_TTL).await;
+    fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
-        world.check_error(1, &alice).await,
+        fixture.check_error(1, &alice).await,
         Some(Code::SessionExpired)
     );
-    let again = world.nodes[1].begin(&alice, None).await;
+    let again = fixture.nodes[1].begin(&alice, None).await;
     assert_eq!(code(again), Some(Code::SessionExpired));
-    assert!(world.hash("alice").await.is_empty());
+    assert!(fixture.hash("alice").await.is_empty());
     // A token that was issued one second later can begin a new session.
-    world.advance(SECOND).await;
-    let later = world.caller("alice");
-    world.nodes[1].begin(&later, None).await.unwrap();
-    assert_eq!(world.check_error(0, &later).await, None);
+    fixture.advance(SECOND).await;
+    let later = fixture.caller("alice");
+    fixture.nodes[1].begin(&later, None).await.unwrap();
+    assert_eq!(fixture.check_error(0, &later).await, None);
     assert_eq!(
-        world.check_error(0, &alice).await,
+        fixture.check_error(0, &alice).await,
         Some(Code::SessionExpired)
     );
 }
 
-pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    assert_eq!(world.check_error(1, &alice).await, None);
-    let blocked = world.nodes[0]
+pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    assert_eq!(fixture.check_error(1, &alice).await, None);
+    let blocked = fixture.nodes[0]
         .block(&user("alice"), Some("spam"))
         .await
         .unwrap();
     assert_eq!(blocked.status, SessionStatus::Blocked);
     assert_eq!(
-        world.check_error(0, &alice).await,
+        fixture.check_error(0, &alice).await,
         Some(Code::SessionBlocked)
     );
     // This node has received no notification, because it does not listen to the bus in this test.
-    world.advance(SESSION_CACHE_TTL).await;
+    fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
-        world.check_error(1, &alice).await,
+        fixture.check_error(1, &alice).await,
         Some(Code::SessionBlocked)
     );
-    let hash = world.hash("alice").await;
+    let hash = fixture.hash("alice").await;
     assert_eq!((&*hash["status"], &*hash["active"]), ("blocked", "false"));
     assert_eq!(hash["device_id"], "phone");
 }
 
-async fn a_blocked_user_cannot_begin_a_session(world: World) {
-    world.nodes[0].block(&user("bob"), None).await.unwrap();
-    world.advance(SECOND).await;
-    let bob = world.caller("bob");
+async fn a_blocked_user_cannot_begin_a_session(fixture: SessionsFixture) {
+    fixture.nodes[0].block(&user("bob"), None).await.unwrap();
+    fixture.advance(SECOND).await;
+    let bob = fixture.caller("bob");
     assert_eq!(
-        code(world.nodes[1].begin(&bob, None).await),
+        code(fixture.nodes[1].begin(&bob, None).await),
         Some(Code::SessionBlocked)
     );
-    assert_eq!(world.check_error(1, &bob).await, Some(Code::SessionBlocked));
+    assert_eq!(
+        fixture.check_error(1, &bob).await,
+        Some(Code::SessionBlocked)
+    );
     // A block that another service wrote into the hash is effective without a row.
-    let carol = world.caller_with_session("carol").await;
-    world
+    let carol = fixture.caller_with_session("carol").await;
+    fixture
         .run_as_other_service("HSET", "carol", &["status", "blocked"])
         .await;
     assert_eq!(
-        code(world.nodes[1].begin(&carol, None).await),
+        code(fixture.nodes[1].begin(&carol, None).await),
         Some(Code::SessionBlocked)
     );
 }
 
-async fn a_block_remains_after_the_session_key_expires(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    world.nodes[0].block(&user("alice"), None).await.unwrap();
-    world.advance(Duration::from_secs(8 * 86_400)).await;
-    assert!(world.hash("alice").await.is_empty());
+async fn a_block_remains_after_the_session_key_expires(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
+    fixture.advance(Duration::from_secs(8 * 86_400)).await;
+    assert!(fixture.hash("alice").await.is_empty());
     assert_eq!(
-        world.check_error(1, &alice).await,
+        fixture.check_error(1, &alice).await,
         Some(Code::SessionBlocked)
     );
-    let token = world.caller("alice");
+    let token = fixture.caller("alice");
     assert_eq!(
-        code(world.nodes[1].begin(&token, None).await),
+        code(fixture.nodes[1].begin(&token, None).await),
         Some(Code::SessionBlocked)
     );
 }
 
-async fn a_user_who_is_let_in_again_goes_on(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    world.nodes[0].block(&user("alice"), None).await.unwrap();
-    let again = world.nodes[1].unblock(&user("alice")).await.unwrap();
+async fn a_user_who_is_let_in_again_goes_on(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
+    let again = fixture.nodes[1].unblock(&user("alice")).await.unwrap();
     assert_eq!(
         (again.status, again.device_id.as_str()),
         (SessionStatus::Login, "phone")
     );
-    assert_eq!(world.check_error(1, &alice).await, None);
-    world.advance(SESSION_CACHE_TTL).await;
-    assert_eq!(world.check_error(0, &alice).await, None);
+    assert_eq!(fixture.check_error(1, &alice).await, None);
+    fixture.advance(SESSION_CACHE_TTL).await;
+    assert_eq!(fixture.check_error(0, &alice).await, None);
     // A user without a session has none after the block either.
-    world.nodes[0].block(&user("bob"), None).await.unwrap();
-    let none = world.nodes[0].unblock(&user("bob")).await;
+    fixture.nodes[0].block(&user("bob"), None).await.unwrap();
+    let none = fixture.nodes[0].unblock(&user("bob")).await;
     assert_eq!(code(none), Some(Code::SessionExpired));
-    assert!(world.hash("bob").await.is_empty());
+    assert!(fixture.hash("bob").await.is_empty());
 }
 
-async fn begins_and_ends_in_a_race_leave_what_the_rows_say(world: World) {
+async fn begins_and_ends_in_a_race_leave_what_the_rows_say(fixture: SessionsFixture) {
     for round in 0..20 {
         let name = format!("user-{round}");
-        let token = world.caller(&name);
+        let token = fixture.caller(&name);
         let id = user(&name);
-        let (first, second) = (&world.nodes[0], &world.nodes[1]);
+        let (first, second) = (&fixture.nodes[0], &fixture.nodes[1]);
         let (_, ended, _, _) = tokio::join!(
             first.begin(&token, Some("phone")),
             second.end(&id),
@@ -138,25 +141,25 @@ async fn begins_and_ends_in_a_race_leave_what_the_rows_say(world: World) {
         );
         ended.unwrap();
         // A node may use a result of the race from its cache for one second.
-        world.advance(SESSION_CACHE_TTL).await;
+        fixture.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
-            let answer = world.check_error(node, &token).await;
+            let answer = fixture.check_error(node, &token).await;
             assert_eq!(answer, Some(Code::SessionExpired), "{name}");
         }
-        world.nodes[0]
-            .begin(&world.caller(&name), None)
+        fixture.nodes[0]
+            .begin(&fixture.caller(&name), None)
             .await
             .unwrap();
-        let token = world.caller(&name);
+        let token = fixture.caller(&name);
         let (_, blocked, _) = tokio::join!(
             first.begin(&token, Some("phone")),
             second.block(&id, None),
             second.begin(&token, Some("laptop")),
         );
         blocked.unwrap();
-        world.advance(SESSION_CACHE_TTL).await;
+        fixture.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
-            let answer = world.check_error(node, &token).await;
+            let answer = fixture.check_error(node, &token).await;
             assert_eq!(answer, Some(Code::SessionBlocked), "{name}");
         }
     }

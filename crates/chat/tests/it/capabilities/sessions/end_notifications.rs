@@ -12,7 +12,7 @@ use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
 use parlor_store::BusEvent;
 use parlor_testkit::eventually;
 
-use super::fixture::{World, code, user};
+use super::fixture::{SessionsFixture, code, user};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -25,8 +25,8 @@ on_every_engine! {
     an_attachment_may_be_dropped_inside_its_callback;
 }
 
-async fn an_attachment_may_be_dropped_inside_its_callback(world: World) {
-    let alice = world.caller_with_session("alice").await;
+async fn an_attachment_may_be_dropped_inside_its_callback(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
     let held = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..2 {
@@ -35,84 +35,84 @@ async fn an_attachment_may_be_dropped_inside_its_callback(world: World) {
             told_there.lock().push(reason);
             held_there.lock().clear();
         });
-        let attachment = world.nodes[0].attach_with(&alice, None, ended).await;
+        let attachment = fixture.nodes[0].attach_with(&alice, None, ended).await;
         held.lock().push(attachment.unwrap());
     }
-    world.nodes[0].block(&user("alice"), None).await.unwrap();
-    world.nodes[0].end(&user("alice")).await.unwrap();
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
+    fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(*told.lock(), [SessionEndReason::Blocked; 2]);
 }
 
-async fn attached(world: &World, node: usize, caller: &Caller) -> SessionEndWaiter {
-    world.nodes[node]
+async fn attached(fixture: &SessionsFixture, node: usize, caller: &Caller) -> SessionEndWaiter {
+    fixture.nodes[node]
         .wait_for_session_end(caller, None)
         .await
         .unwrap()
 }
 
-pub async fn a_block_reaches_the_connections_of_every_node(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    let mut here = attached(&world, 0, &alice).await;
-    let mut there = attached(&world, 1, &alice).await;
-    let _ticking = Arc::clone(&world.nodes[1]).tick();
-    world.nodes[0].block(&user("alice"), None).await.unwrap();
+pub async fn a_block_reaches_the_connections_of_every_node(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    let mut here = attached(&fixture, 0, &alice).await;
+    let mut there = attached(&fixture, 1, &alice).await;
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     assert_eq!(here.ended().await, SessionEndReason::Blocked);
     assert_eq!(there.ended().await, SessionEndReason::Blocked);
 }
 
-pub async fn a_logout_reaches_the_connections_of_every_node(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    let bob = world.caller_with_session("bob").await;
-    let mut there = attached(&world, 1, &alice).await;
-    let mut other = attached(&world, 1, &bob).await;
-    let _ticking = Arc::clone(&world.nodes[1]).tick();
-    world.nodes[0].end(&user("alice")).await.unwrap();
+pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    let bob = fixture.caller_with_session("bob").await;
+    let mut there = attached(&fixture, 1, &alice).await;
+    let mut other = attached(&fixture, 1, &bob).await;
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(there.ended().await, SessionEndReason::Logout);
-    world.nodes[0].block(&user("bob"), None).await.unwrap();
+    fixture.nodes[0].block(&user("bob"), None).await.unwrap();
     assert_eq!(other.ended().await, SessionEndReason::Blocked);
 }
 
-async fn recheck_finds_sessions_changed_by_another_service(world: World) {
-    let alice = world.caller_with_session("alice").await;
-    let bob = world.caller_with_session("bob").await;
-    let mut alices = attached(&world, 1, &alice).await;
-    let mut bobs = attached(&world, 1, &bob).await;
-    world.run_as_other_service("DEL", "alice", &[]).await;
-    world
+async fn recheck_finds_sessions_changed_by_another_service(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
+    let bob = fixture.caller_with_session("bob").await;
+    let mut alices = attached(&fixture, 1, &alice).await;
+    let mut bobs = attached(&fixture, 1, &bob).await;
+    fixture.run_as_other_service("DEL", "alice", &[]).await;
+    fixture
         .run_as_other_service("HSET", "bob", &["active", "false"])
         .await;
-    world.nodes[1].recheck_all().await.unwrap();
+    fixture.nodes[1].recheck_all().await.unwrap();
     assert_eq!(alices.ended().await, SessionEndReason::Logout);
     assert_eq!(bobs.ended().await, SessionEndReason::Blocked);
 }
 
-pub async fn a_node_that_heard_nothing_finds_out_by_asking(world: World) {
-    let alice = world.caller_with_session("alice").await;
+pub async fn a_node_that_heard_nothing_finds_out_by_asking(fixture: SessionsFixture) {
+    let alice = fixture.caller_with_session("alice").await;
     // This node does not listen yet, like a node that has lost its connection to the bus.
-    let mut there = attached(&world, 1, &alice).await;
-    world.nodes[0].block(&user("alice"), None).await.unwrap();
-    let _ticking = Arc::clone(&world.nodes[1]).tick();
+    let mut there = attached(&fixture, 1, &alice).await;
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     assert_eq!(there.ended().await, SessionEndReason::Blocked);
 }
 
-async fn a_late_logout_message_does_not_end_a_newer_session(world: World) {
-    let bus = world.store.bus();
-    let channel = world.keys.control_channel();
+async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFixture) {
+    let bus = fixture.store.bus();
+    let channel = fixture.keys.control_channel();
     let mut heard = bus.subscribe(channel.as_str()).await.unwrap();
     let (alice, bob) = (
-        world.caller_with_session("alice").await,
-        world.caller_with_session("bob").await,
+        fixture.caller_with_session("alice").await,
+        fixture.caller_with_session("bob").await,
     );
-    let mut old = attached(&world, 1, &alice).await;
-    world.nodes[0].end(&user("alice")).await.unwrap();
+    let mut old = attached(&fixture, 1, &alice).await;
+    fixture.nodes[0].end(&user("alice")).await.unwrap();
     let Some(BusEvent::Message { payload, .. }) = heard.next().await else {
         unreachable!("the logout is published");
     };
-    world.advance(Duration::from_secs(2)).await;
-    let alice = world.caller_with_session("alice").await;
-    let mut new = attached(&world, 1, &alice).await;
-    let mut other = attached(&world, 1, &bob).await;
-    let _ticking = Arc::clone(&world.nodes[1]).tick();
+    fixture.advance(Duration::from_secs(2)).await;
+    let alice = fixture.caller_with_session("alice").await;
+    let mut new = attached(&fixture, 1, &alice).await;
+    let mut other = attached(&fixture, 1, &bob).await;
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     // A frame that arrives late, when the node listens.
     eventually("the frame is received", async || {
         let told = bus.publish(channel.as_str(), payload.to_vec()).await;
@@ -120,41 +120,47 @@ async fn a_late_logout_message_does_not_end_a_newer_session(world: World) {
         old.ended().now_or_never()
     })
     .await;
-    world.nodes[0].block(&user("bob"), None).await.unwrap();
+    fixture.nodes[0].block(&user("bob"), None).await.unwrap();
     assert_eq!(other.ended().await, SessionEndReason::Blocked);
     assert_eq!(new.ended().now_or_never(), None);
     // The same frame ends the connection of a user without a session.
-    world.run_as_other_service("DEL", "alice", &[]).await;
+    fixture.run_as_other_service("DEL", "alice", &[]).await;
     bus.publish(channel.as_str(), payload.to_vec())
         .await
         .unwrap();
     assert_eq!(new.ended().await, SessionEndReason::Logout);
 }
 
-async fn nobody_is_attached_without_a_session(world: World) {
-    let alice = world.caller("alice");
-    let refused = world.nodes[0].wait_for_session_end(&alice, None).await;
+async fn nobody_is_attached_without_a_session(fixture: SessionsFixture) {
+    let alice = fixture.caller("alice");
+    let refused = fixture.nodes[0].wait_for_session_end(&alice, None).await;
     assert_eq!(code(refused), Some(Code::SessionExpired));
 }
 
 #[tokio::test]
 async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
-    let world = World::single_device().await;
-    let alice = world.caller_with_session("alice").await;
+    let fixture = SessionsFixture::with_single_device().await;
+    let alice = fixture.caller_with_session("alice").await;
     let phone = DeviceId::new("phone").unwrap();
     let laptop = DeviceId::new("laptop").unwrap();
-    let mut first = world.nodes[1]
+    let mut first = fixture.nodes[1]
         .wait_for_session_end(&alice, Some(&phone))
         .await
         .unwrap();
-    let _ticking = Arc::clone(&world.nodes[1]).tick();
-    world.nodes[0].begin(&alice, Some("laptop")).await.unwrap();
+    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    fixture.nodes[0]
+        .begin(&alice, Some("laptop"))
+        .await
+        .unwrap();
     assert_eq!(first.ended().await, SessionEndReason::Replaced);
-    let mut second = world.nodes[1]
+    let mut second = fixture.nodes[1]
         .wait_for_session_end(&alice, Some(&laptop))
         .await
         .unwrap();
-    world.nodes[0].begin(&alice, Some("laptop")).await.unwrap();
-    world.nodes[0].end(&user("alice")).await.unwrap();
+    fixture.nodes[0]
+        .begin(&alice, Some("laptop"))
+        .await
+        .unwrap();
+    fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(second.ended().await, SessionEndReason::Logout);
 }

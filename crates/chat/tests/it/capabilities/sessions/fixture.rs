@@ -6,48 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parlor_chat::SessionOptions;
-use parlor_chat::api::caller::{Caller, Role};
+use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
 use parlor_chat::api::error_code::Code;
-use parlor_chat::ids::UserId;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
-use parlor_testkit::RedisCluster;
 
 use crate::support::backend::TestBackend;
+pub use crate::support::user;
+use crate::support::{Fixture, user_caller};
 
 /// Time for which a node uses a cached check.
 pub const SESSION_CACHE_TTL: Duration = Duration::from_secs(1);
 
-pub struct World {
-    ground: TestBackend,
+pub struct SessionsFixture {
+    backend: TestBackend,
     pub keys: Keyspace,
     pub nodes: Vec<Arc<Sessions>>,
 }
 
-impl World {
-    pub async fn embedded() -> Self {
-        Self::on(TestBackend::embedded().await, false).await
+impl SessionsFixture {
+    /// Nodes on which a new session ends the connections of the earlier device.
+    pub async fn with_single_device() -> Self {
+        Self::with_option(TestBackend::embedded().await, true).await
     }
 
-    pub async fn redis() -> Self {
-        Self::on(TestBackend::redis().await, false).await
-    }
-
-    pub async fn cluster(cluster: &mut RedisCluster) -> Self {
-        Self::on(TestBackend::cluster(cluster).await, false).await
-    }
-
-    pub async fn impatient() -> Self {
-        Self::on(TestBackend::redis_with_short_timeout().await, false).await
-    }
-
-    /// An environment in which a new session ends the connections of the earlier device.
-    pub async fn single_device() -> Self {
-        Self::on(TestBackend::embedded().await, true).await
-    }
-
-    async fn on(ground: TestBackend, single_device: bool) -> Self {
+    async fn with_option(backend: TestBackend, single_device: bool) -> Self {
         let settings = KeySettings::from_preset(Preset::Parlor);
         let options = SessionOptions {
             single_device,
@@ -58,13 +42,13 @@ impl World {
         };
         let mut nodes = Vec::new();
         for _ in 0..2 {
-            let context = ground.context(settings.clone());
-            let database = ground.database().await;
+            let context = backend.context(settings.clone());
+            let database = backend.database().await;
             nodes.push(Arc::new(Sessions::new(context, database, options.clone())));
         }
-        let keys = ground.keys(settings);
+        let keys = backend.keys(settings);
         Self {
-            ground,
+            backend,
             keys,
             nodes,
         }
@@ -73,14 +57,10 @@ impl World {
     /// A caller with a token that is issued now.
     pub fn caller(&self, user: &str) -> Caller {
         Caller {
-            user: Some(UserId::new(user).unwrap()),
-            name: None,
-            role: Role::User,
-            anonymous: false,
             // A token contains whole seconds.
             issued_at: Some(self.now().as_millis() / 1_000 * 1_000),
-            expires_at: u64::MAX,
             ip_address: Some([192, 0, 2, 1].into()),
+            ..user_caller(user)
         }
     }
 
@@ -97,7 +77,7 @@ impl World {
     }
 
     pub fn key(&self, user: &str) -> Key {
-        self.keys.session(&UserId::new(user).unwrap())
+        self.keys.session(&crate::support::user(user))
     }
 
     /// The documented hash.
@@ -120,22 +100,24 @@ impl World {
     }
 
     pub fn kill_store(&mut self) {
-        self.ground.server.as_mut().unwrap().kill9();
+        self.backend.server.as_mut().unwrap().kill9();
     }
 }
 
-impl Deref for World {
+impl Fixture for SessionsFixture {
+    async fn on(backend: TestBackend, (): ()) -> Self {
+        Self::with_option(backend, false).await
+    }
+}
+
+impl Deref for SessionsFixture {
     type Target = TestBackend;
 
     fn deref(&self) -> &TestBackend {
-        &self.ground
+        &self.backend
     }
 }
 
 pub fn code<T>(answer: Result<T>) -> Option<Code> {
     answer.err().map(|error| error.code())
-}
-
-pub fn user(id: &str) -> UserId {
-    UserId::new(id).unwrap()
 }

@@ -10,21 +10,4 @@ mod fixture;
 mod retries;
 mod store_data_loss;
 
-/// Declares one test per store for each function.
-macro_rules! on_every_engine {
-    ($($body:ident;)+) => { $(
-        mod $body {
-            #[tokio::test]
-            async fn embedded() {
-                let world = crate::capabilities::sessions::fixture::World::embedded().await;
-                super::$body(world).await;
-            }
-            #[tokio::test]
-            async fn redis() {
-                let world = crate::capabilities::sessions::fixture::World::redis().await;
-                super::$body(world).await;
-            }
-        }
-    )+ };
-}
-use on_every_engine;
+use crate::support::on_every_engine;

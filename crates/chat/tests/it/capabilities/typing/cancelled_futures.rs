@@ -7,7 +7,8 @@ use std::task::Poll;
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
-use super::fixture::{World, conversation, listen, typers, user};
+use super::fixture::{TypingFixture, conversation, typers, user};
+use crate::support::Fixture;
 
 /// More polls than any call here needs; the time that the store needs does not matter.
 const MAX_POLLS: usize = 40;
@@ -25,9 +26,9 @@ async fn poll_times_then_drop<T>(after: usize, call: impl Future<Output = T>) ->
     false
 }
 
-async fn cancelled_typing_calls_leave_no_keys(mut world: World) {
+async fn cancelled_typing_calls_leave_no_keys(fixture: TypingFixture) {
     let (conv, alice) = (conversation("c1"), user("alice"));
-    let node = &world.nodes[0];
+    let node = &fixture.nodes[0];
     for after in 0..MAX_POLLS {
         let started = poll_times_then_drop(after, node.start(&conv, &alice, None)).await;
         // Whether or not the dropped call has written the start, the user is typing after the next call.
@@ -39,45 +40,16 @@ async fn cancelled_typing_calls_leave_no_keys(mut world: World) {
         node.stop(&conv, &alice).await.unwrap();
         assert_eq!(typers(node, "c1").await, [] as [&str; 0]);
     }
-    let elsewhere = conversation("c2");
-    for after in 0..MAX_POLLS {
-        let mut listener = node.listener();
-        let done = poll_times_then_drop(after, listener.subscribe(&elsewhere)).await;
-        if !done {
-            drop(listener);
-        }
-    }
-    let nobody = async || world.subscribers("c2").await == 0;
-    eventually("no subscription is left", nobody).await;
-    // What was to be read and was not is read by the next.
-    let mut listener = listen(&world.nodes[0], "c1").await;
-    for after in 0..MAX_POLLS {
-        let mut add = redis::cmd("ZADD");
-        add.arg(world.keys.typers(&conv));
-        add.arg(world.now().saturating_add(world.ttl()).as_millis());
-        add.arg(format!("u{after:02}"));
-        add.exec_async(&mut world.store.clone()).await.unwrap();
-        world.publish("c1", &[2]).await;
-        // Now the node knows that it has to look.
-        assert_eq!(
-            world.change_texts(&mut listener, "c1").await,
-            [] as [&str; 0]
-        );
-        poll_times_then_drop(after, world.nodes[0].expire()).await;
-        world.nodes[0].expire().await.unwrap();
-        let told = world.change_texts(&mut listener, "c1").await;
-        assert_eq!(told, [format!("u{after:02} types")]);
-    }
 }
 
 #[tokio::test]
 async fn nothing_is_left_of_calls_that_were_given_up_embedded() {
-    let world = World::embedded(TypingLayout::Document).await;
-    cancelled_typing_calls_leave_no_keys(world).await;
+    let fixture = TypingFixture::embedded(TypingLayout::Document).await;
+    cancelled_typing_calls_leave_no_keys(fixture).await;
 }
 
 #[tokio::test]
 async fn nothing_is_left_of_calls_that_were_given_up_redis() {
-    let world = World::redis(TypingLayout::Document).await;
-    cancelled_typing_calls_leave_no_keys(world).await;
+    let fixture = TypingFixture::redis(TypingLayout::Document).await;
+    cancelled_typing_calls_leave_no_keys(fixture).await;
 }

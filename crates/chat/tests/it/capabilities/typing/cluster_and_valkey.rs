@@ -3,10 +3,11 @@
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::RedisCluster;
 
-use super::fixture::World;
-use super::{listening, nodes, stored_keys, throttle};
+use super::fixture::TypingFixture;
+use super::{stored_keys, throttle};
+use crate::support::Fixture;
 
-async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
+async fn on(mut open: impl AsyncFnMut(TypingLayout) -> TypingFixture) {
     for layout in [TypingLayout::Document, TypingLayout::Flag] {
         println!("{layout}");
         stored_keys::a_start_is_stored_as_documented(open(layout).await).await;
@@ -15,20 +16,16 @@ async fn on(mut open: impl AsyncFnMut(TypingLayout) -> World) {
         stored_keys::typing_keys_expire(open(layout).await).await;
         throttle::a_start_is_written_once_in_two_seconds(open(layout).await).await;
         throttle::stop_lets_the_next_start_through(open(layout).await).await;
-        listening::a_listener_gets_the_state_and_then_each_change(open(layout).await).await;
-        listening::the_end_is_told_once(open(layout).await).await;
-        nodes::a_typer_whose_node_died_is_told_to_have_stopped_once(open(layout).await).await;
-        nodes::another_node_can_say_that_somebody_stopped(open(layout).await).await;
     }
 }
 
 #[tokio::test]
 async fn the_layouts_live_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
-    on(async |layout| World::cluster(&mut cluster, layout).await).await;
+    on(async |layout| TypingFixture::cluster(&mut cluster, layout).await).await;
 }
 
 #[tokio::test]
 async fn the_layouts_live_on_valkey() {
-    on(World::valkey).await;
+    on(TypingFixture::valkey).await;
 }

@@ -10,7 +10,7 @@ use parlor_store::Store;
 use parlor_testkit::{Redis, eventually};
 use serde_json::json;
 
-use super::fixture::{World, conversation, settings, start, stop, typers, user};
+use super::fixture::{TypingFixture, conversation, settings, start, stop, typers, user};
 use super::on_every_layout;
 use crate::support::backend::options_with_long_timeout;
 
@@ -24,20 +24,20 @@ on_every_layout! {
 }
 
 /// Reads the documented keys with value and TTL. Asserts that every key is declared and has a declared TTL.
-async fn documented(world: &World) -> BTreeMap<String, (String, Duration)> {
+async fn documented(fixture: &TypingFixture) -> BTreeMap<String, (String, Duration)> {
     let mut found = BTreeMap::new();
-    let mut store = world.store.clone();
-    let mut scan = world.store.scan("*", 1_000);
+    let mut store = fixture.store.clone();
+    let mut scan = fixture.store.scan("*", 1_000);
     while let Some(page) = scan.next().await.unwrap() {
         for name in page {
             let name = String::from_utf8(name.to_vec()).unwrap();
             let mut left = redis::cmd("PTTL");
             let left: i64 = left.arg(&name).query_async(&mut store).await.unwrap();
             let left = u64::try_from(left).ok().map(Duration::from_millis);
-            let declared: Vec<_> = world.keys.matching_specs(name.as_bytes()).collect();
+            let declared: Vec<_> = fixture.keys.matching_specs(name.as_bytes()).collect();
             assert_eq!(declared.len(), 1, "{name} is not declared");
             let spec = declared[0].spec;
-            let settings = world.keys.settings();
+            let settings = fixture.keys.settings();
             assert!(spec.allows_ttl(settings, left), "{name} has {left:?}");
             if !spec.internal {
                 let mut value = redis::cmd("GET");
@@ -49,25 +49,28 @@ async fn documented(world: &World) -> BTreeMap<String, (String, Duration)> {
     found
 }
 
-async fn internal_are_gone(world: &World) -> bool {
+async fn internal_are_gone(fixture: &TypingFixture) -> bool {
     let conv = conversation("c1");
     let mut exists = redis::cmd("EXISTS");
-    exists.arg(world.keys.typers(&conv));
-    exists.arg(world.keys.typer_names(&conv));
-    let count: u64 = exists.query_async(&mut world.store.clone()).await.unwrap();
+    exists.arg(fixture.keys.typing_index(&conv));
+    exists.arg(fixture.keys.typing_names(&conv));
+    let count: u64 = exists
+        .query_async(&mut fixture.store.clone())
+        .await
+        .unwrap();
     count == 0
 }
 
-fn name(world: &World, who: &str) -> String {
-    if world.keys.cluster() {
+fn name(fixture: &TypingFixture, who: &str) -> String {
+    if fixture.keys.cluster() {
         format!("typing:{{c1}}:{who}")
     } else {
         format!("typing:c1:{who}")
     }
 }
 
-fn value(world: &World, who: &str, called: &str, at: u64) -> String {
-    match world.layout {
+fn value(fixture: &TypingFixture, who: &str, called: &str, at: u64) -> String {
+    match fixture.layout {
         TypingLayout::Flag => "1".to_owned(),
         TypingLayout::Document => {
             json!({"userId": who, "username": called, "timestamp": at}).to_string()
@@ -76,31 +79,31 @@ fn value(world: &World, who: &str, called: &str, at: u64) -> String {
 }
 
 /// Asserts that the store has exactly these documented keys, each with its full TTL.
-async fn must_be(world: &World, expected: &[(&str, &str, u64)]) {
-    let found = documented(world).await;
+async fn must_be(fixture: &TypingFixture, expected: &[(&str, &str, u64)]) {
+    let found = documented(fixture).await;
     let shown: Vec<_> = found.iter().map(|(name, it)| (name, &it.0)).collect();
     let expected: Vec<_> = expected
         .iter()
-        .map(|(who, called, at)| (name(world, who), value(world, who, called, *at)))
+        .map(|(who, called, at)| (name(fixture, who), value(fixture, who, called, *at)))
         .collect();
     let expected: Vec<_> = expected.iter().map(|(name, it)| (name, it)).collect();
     assert_eq!(shown, expected);
     for (name, (_, left)) in &found {
-        let ttl = world.ttl();
+        let ttl = fixture.ttl();
         assert!(
-            *left <= ttl && *left + world.slack() >= ttl,
+            *left <= ttl && *left + fixture.slack() >= ttl,
             "{name} {left:?}"
         );
     }
 }
 
-pub async fn a_start_is_stored_as_documented(world: World) {
-    let node = &world.nodes[0];
-    let now = world.now().as_millis();
+pub async fn a_start_is_stored_as_documented(fixture: TypingFixture) {
+    let node = &fixture.nodes[0];
+    let now = fixture.now().as_millis();
     let odd = "Alice \"the 1st\" \\ Ümit 🙂";
     let (conv, alice) = (conversation("c1"), user("alice"));
     node.start(&conv, &alice, Some(odd)).await.unwrap();
-    must_be(&world, &[("alice", odd, now)]).await;
+    must_be(&fixture, &[("alice", odd, now)]).await;
     start(node, "c1", "bob").await;
     node.start(&conv, &user("carol"), Some("")).await.unwrap();
     let expected = [
@@ -108,78 +111,78 @@ pub async fn a_start_is_stored_as_documented(world: World) {
         ("bob", "bob", now),
         ("carol", "carol", now),
     ];
-    must_be(&world, &expected).await;
-    let typers = node.typers(&conv).await.unwrap();
+    must_be(&fixture, &expected).await;
+    let typers = node.typing_users(&conv).await.unwrap();
     let seen: Vec<_> = typers.iter().map(|it| it.username.as_deref()).collect();
     assert_eq!(seen, [Some(odd), None, None]);
     let json = serde_json::to_value(&typers[0]).unwrap();
     assert_eq!(json, json!({"userId": "alice", "username": odd}));
 }
 
-pub async fn a_renewal_is_written_with_a_new_time(world: World) {
-    let node = &world.nodes[0];
+pub async fn a_renewal_is_written_with_a_new_time(fixture: TypingFixture) {
+    let node = &fixture.nodes[0];
     let (conv, alice) = (conversation("c1"), user("alice"));
     node.start(&conv, &alice, Some("Alice")).await.unwrap();
-    world.advance(world.ttl() * 2 / 3).await;
+    fixture.advance(fixture.ttl() * 2 / 3).await;
     node.start(&conv, &alice, Some("Al")).await.unwrap();
-    let now = world.now();
-    must_be(&world, &[("alice", "Al", now.as_millis())]).await;
+    let now = fixture.now();
+    must_be(&fixture, &[("alice", "Al", now.as_millis())]).await;
     // Longer than the first start would have lasted.
-    world.advance(world.ttl() * 2 / 3).await;
-    let typers = node.typers(&conv).await.unwrap();
+    fixture.advance(fixture.ttl() * 2 / 3).await;
+    let typers = node.typing_users(&conv).await.unwrap();
     assert_eq!(typers.len(), 1);
     assert_eq!(typers[0].username.as_deref(), Some("Al"));
-    assert_eq!(typers[0].until, now.saturating_add(world.ttl()));
+    assert_eq!(typers[0].until, now.saturating_add(fixture.ttl()));
     // A start without a name removes the name.
     start(node, "c1", "alice").await;
-    let typers = node.typers(&conv).await.unwrap();
+    let typers = node.typing_users(&conv).await.unwrap();
     assert_eq!(typers[0].username, None);
 }
 
-pub async fn a_stop_leaves_nothing(world: World) {
-    let [one, other] = &world.nodes[..] else {
+pub async fn a_stop_leaves_nothing(fixture: TypingFixture) {
+    let [one, other] = &fixture.nodes[..] else {
         panic!("two nodes")
     };
     start(one, "c1", "alice").await;
     stop(one, "c1", "alice").await;
-    assert_eq!(documented(&world).await, BTreeMap::new());
-    assert!(internal_are_gone(&world).await);
+    assert_eq!(documented(&fixture).await, BTreeMap::new());
+    assert!(internal_are_gone(&fixture).await);
     start(one, "c1", "alice").await;
     start(one, "c1", "bob").await;
-    let now = world.now().as_millis();
+    let now = fixture.now().as_millis();
     stop(other, "c1", "alice").await;
-    must_be(&world, &[("bob", "bob", now)]).await;
+    must_be(&fixture, &[("bob", "bob", now)]).await;
     assert_eq!(typers(one, "c1").await, ["bob"]);
     stop(other, "c1", "bob").await;
     stop(other, "c1", "bob").await;
-    assert_eq!(documented(&world).await, BTreeMap::new());
-    assert!(internal_are_gone(&world).await);
+    assert_eq!(documented(&fixture).await, BTreeMap::new());
+    assert!(internal_are_gone(&fixture).await);
 }
 
-pub async fn typing_keys_expire(world: World) {
-    let node = &world.nodes[0];
+pub async fn typing_keys_expire(fixture: TypingFixture) {
+    let node = &fixture.nodes[0];
     let (conv, alice) = (conversation("c1"), user("alice"));
     node.start(&conv, &alice, Some("Alice")).await.unwrap();
-    let last = world.slack().max(Duration::from_millis(1));
-    world.advance(world.ttl() - last).await;
+    let last = fixture.slack().max(Duration::from_millis(1));
+    fixture.advance(fixture.ttl() - last).await;
     assert_eq!(typers(node, "c1").await, ["alice"]);
-    world.advance(last).await;
+    fixture.advance(last).await;
     assert_eq!(typers(node, "c1").await, [] as [&str; 0]);
     // A key still exists in its last millisecond.
-    world.advance(Duration::from_millis(1)).await;
-    assert_eq!(documented(&world).await, BTreeMap::new());
-    assert!(internal_are_gone(&world).await);
+    fixture.advance(Duration::from_millis(1)).await;
+    assert_eq!(documented(&fixture).await, BTreeMap::new());
+    assert!(internal_are_gone(&fixture).await);
 }
 
-async fn expired_typers_are_removed_from_the_index(world: World) {
-    let node = &world.nodes[0];
+async fn expired_typers_are_removed_from_the_index(fixture: TypingFixture) {
+    let node = &fixture.nodes[0];
     let conv = conversation("c1");
     node.start(&conv, &user("alice"), Some("A")).await.unwrap();
-    world.advance(world.ttl() * 2 / 3).await;
+    fixture.advance(fixture.ttl() * 2 / 3).await;
     node.start(&conv, &user("bob"), Some("B")).await.unwrap();
-    world.advance(world.ttl() * 2 / 3).await;
-    let mut store = world.store.clone();
-    let index = world.keys.typers(&conv);
+    fixture.advance(fixture.ttl() * 2 / 3).await;
+    let mut store = fixture.store.clone();
+    let index = fixture.keys.typing_index(&conv);
     let members = async |store: &mut parlor_store::Store| -> Vec<String> {
         let mut cmd = redis::cmd("ZRANGE");
         cmd.arg(&index).arg(0).arg(-1);
@@ -190,15 +193,15 @@ async fn expired_typers_are_removed_from_the_index(world: World) {
     node.start(&conv, &user("carol"), Some("C")).await.unwrap();
     assert_eq!(members(&mut store).await, ["bob", "carol"]);
     let mut names = redis::cmd("HKEYS");
-    names.arg(world.keys.typer_names(&conv));
+    names.arg(fixture.keys.typing_names(&conv));
     let mut names: Vec<String> = names.query_async(&mut store).await.unwrap();
     names.sort();
     assert_eq!(names, ["bob", "carol"]);
-    documented(&world).await;
+    documented(&fixture).await;
 }
 
-async fn typers_are_listed_by_id_with_their_names(world: World) {
-    let [one, other] = &world.nodes[..] else {
+async fn typers_are_listed_by_id_with_their_names(fixture: TypingFixture) {
+    let [one, other] = &fixture.nodes[..] else {
         panic!("two nodes")
     };
     let conv = conversation("c1");
@@ -207,7 +210,7 @@ async fn typers_are_listed_by_id_with_their_names(world: World) {
     one.start(&conv, &user("a"), Some("Y")).await.unwrap();
     start(one, "c2", "d").await;
     for node in [one, other] {
-        let typers = node.typers(&conv).await.unwrap();
+        let typers = node.typing_users(&conv).await.unwrap();
         let seen: Vec<_> = typers
             .iter()
             .map(|it| (it.user_id.as_str(), it.username.as_deref()))
@@ -233,8 +236,8 @@ async fn typing_ttls_on_redis_match_the_documentation() {
             node.start(&conv, &alice, Some("A")).await.unwrap();
             let mut all = redis::pipe();
             all.cmd("PTTL").arg(keys.typing_user(&conv, &alice));
-            all.cmd("PTTL").arg(keys.typers(&conv));
-            all.cmd("PTTL").arg(keys.typer_names(&conv));
+            all.cmd("PTTL").arg(keys.typing_index(&conv));
+            all.cmd("PTTL").arg(keys.typing_names(&conv));
             let left: Vec<i64> = all.query_async(&mut store.clone()).await.unwrap();
             left.iter().all(|left| *left > 0).then_some(left)
         });

@@ -6,94 +6,85 @@ use parlor_chat::context::ChatContext;
 use parlor_chat::keys::{Keyspace, TtlName, TypingLayout};
 use parlor_chat::typing::Typing;
 
-use super::fixture::{World, conversation, settings, start, stop, typers, user};
+use super::fixture::{TypingFixture, conversation, settings, start, stop, typers, user};
 use super::on_every_layout;
+use crate::support::Fixture;
 
 on_every_layout! {
     a_start_is_written_once_in_two_seconds;
     stop_lets_the_next_start_through;
     users_conversations_and_nodes_do_not_hold_each_other_back;
-    what_is_remembered_is_forgotten_when_it_is_over;
 }
 
 const NOTHING: [&str; 0] = [];
 
-pub async fn a_start_is_written_once_in_two_seconds(mut world: World) {
+pub async fn a_start_is_written_once_in_two_seconds(mut fixture: TypingFixture) {
     for _ in 0..5 {
-        start(&world.nodes[0], "c1", "alice").await;
+        start(&fixture.nodes[0], "c1", "alice").await;
     }
-    assert_eq!(world.drain_frames().await, ["alice types"]);
-    world.advance(Duration::from_millis(1_999)).await;
-    start(&world.nodes[0], "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, NOTHING);
-    world.advance(Duration::from_millis(1)).await;
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
+    fixture.advance(Duration::from_millis(1_999)).await;
+    start(&fixture.nodes[0], "c1", "alice").await;
+    assert_eq!(fixture.drain_frames().await, NOTHING);
+    fixture.advance(Duration::from_millis(1)).await;
     for _ in 0..5 {
-        start(&world.nodes[0], "c1", "alice").await;
+        start(&fixture.nodes[0], "c1", "alice").await;
     }
-    assert_eq!(world.drain_frames().await, ["alice types"]);
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
 }
 
-pub async fn stop_lets_the_next_start_through(mut world: World) {
+pub async fn stop_lets_the_next_start_through(mut fixture: TypingFixture) {
     let (conv, alice) = (conversation("c1"), user("alice"));
     for _ in 0..3 {
-        start(&world.nodes[0], "c1", "alice").await;
-        stop(&world.nodes[0], "c1", "alice").await;
-        stop(&world.nodes[0], "c1", "alice").await;
-        assert_eq!(world.drain_frames().await, ["alice types", "alice stopped"]);
+        start(&fixture.nodes[0], "c1", "alice").await;
+        stop(&fixture.nodes[0], "c1", "alice").await;
+        stop(&fixture.nodes[0], "c1", "alice").await;
+        assert_eq!(
+            fixture.drain_frames().await,
+            ["alice types", "alice stopped"]
+        );
     }
-    start(&world.nodes[0], "c1", "alice").await;
-    assert_eq!(typers(&world.nodes[0], "c1").await, ["alice"]);
-    assert_eq!(world.drain_frames().await, ["alice types"]);
-    world.nodes[0].reset_throttle_after_message(&conv, &alice);
-    start(&world.nodes[0], "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, ["alice types"]);
-    stop(&world.nodes[0], "c1", "bob").await;
-    assert_eq!(world.drain_frames().await, NOTHING, "bob was not typing");
+    start(&fixture.nodes[0], "c1", "alice").await;
+    assert_eq!(typers(&fixture.nodes[0], "c1").await, ["alice"]);
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
+    fixture.nodes[0].reset_throttle_after_message(&conv, &alice);
+    start(&fixture.nodes[0], "c1", "alice").await;
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
+    stop(&fixture.nodes[0], "c1", "bob").await;
+    assert_eq!(fixture.drain_frames().await, NOTHING, "bob was not typing");
 }
 
-async fn users_conversations_and_nodes_do_not_hold_each_other_back(mut world: World) {
-    start(&world.nodes[0], "c2", "alice").await;
-    start(&world.nodes[0], "c1", "alice").await;
-    start(&world.nodes[0], "c1", "bob").await;
-    start(&world.nodes[1], "c1", "alice").await;
+async fn users_conversations_and_nodes_do_not_hold_each_other_back(mut fixture: TypingFixture) {
+    start(&fixture.nodes[0], "c2", "alice").await;
+    start(&fixture.nodes[0], "c1", "alice").await;
+    start(&fixture.nodes[0], "c1", "bob").await;
+    start(&fixture.nodes[1], "c1", "alice").await;
     let expected = ["alice types", "bob types", "alice types"];
-    assert_eq!(world.drain_frames().await, expected);
-    stop(&world.nodes[0], "c1", "bob").await;
-    start(&world.nodes[0], "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, ["bob stopped"]);
-    assert_eq!(typers(&world.nodes[0], "c2").await, ["alice"]);
-}
-
-async fn what_is_remembered_is_forgotten_when_it_is_over(world: World) {
-    let node = &world.nodes[0];
-    for who in ["alice", "bob", "carol"] {
-        start(node, "c1", who).await;
-    }
-    stop(node, "c1", "bob").await;
-    assert_eq!(node.clean_throttle(), 2);
-    world.advance(Duration::from_secs(1)).await;
-    start(node, "c1", "bob").await;
-    world.advance(Duration::from_secs(1)).await;
-    assert_eq!(node.clean_throttle(), 1);
-    world.advance(Duration::from_secs(1)).await;
-    assert_eq!(node.clean_throttle(), 0);
+    assert_eq!(fixture.drain_frames().await, expected);
+    stop(&fixture.nodes[0], "c1", "bob").await;
+    start(&fixture.nodes[0], "c1", "alice").await;
+    assert_eq!(fixture.drain_frames().await, ["bob stopped"]);
+    assert_eq!(typers(&fixture.nodes[0], "c2").await, ["alice"]);
 }
 
 #[tokio::test]
 async fn a_shorter_time_to_live_shortens_the_throttle() {
-    let mut world = World::embedded(TypingLayout::Document).await;
+    let mut fixture = TypingFixture::embedded(TypingLayout::Document).await;
     let mut settings = settings(TypingLayout::Document);
     settings
         .ttls
         .set(TtlName::Typing, Duration::from_millis(900));
-    world.keys = Keyspace::new(settings, true).unwrap();
-    let node = Typing::new(ChatContext::new(world.store.clone(), world.keys.clone()));
+    fixture.keys = Keyspace::new(settings, true).unwrap();
+    let node = Typing::new(ChatContext::new(
+        fixture.store.clone(),
+        fixture.keys.clone(),
+    ));
     start(&node, "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, ["alice types"]);
-    world.advance(Duration::from_millis(599)).await;
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
+    fixture.advance(Duration::from_millis(599)).await;
     start(&node, "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, NOTHING);
-    world.advance(Duration::from_millis(1)).await;
+    assert_eq!(fixture.drain_frames().await, NOTHING);
+    fixture.advance(Duration::from_millis(1)).await;
     start(&node, "c1", "alice").await;
-    assert_eq!(world.drain_frames().await, ["alice types"]);
+    assert_eq!(fixture.drain_frames().await, ["alice types"]);
 }

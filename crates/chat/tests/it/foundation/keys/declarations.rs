@@ -69,7 +69,6 @@ const INTERNAL: &[Declared] = &[
     ("parlor:unread:{user}", "hash", "30 d"),
     ("parlor:epoch", "hash", "none"),
     ("parlor:database", "string", "none"),
-    ("parlor:schema", "integer", "none"),
     ("parlor:revoked:{user}", "string", "7 d"),
     ("parlor:job:{job}", "string", "the runner's lease"),
     ("parlor:membership:{conv}:{user}", "string", "30 s"),
@@ -119,7 +118,7 @@ fn declared(preset: Preset) -> Vec<(&'static str, &'static str, String)> {
             (
                 spec.pattern.text(),
                 spec.kind.name(),
-                spec.ttl.text(&settings),
+                spec.ttl.describe(&settings),
             )
         })
         .collect()
@@ -162,7 +161,7 @@ fn the_other_presets_differ_where_the_documents_do() {
 
 #[test]
 fn internal_names_start_with_parlor_and_documented_ones_do_not() {
-    for (_, spec) in registry::all() {
+    for (_, spec) in registry::all_specs() {
         let pattern = spec.pattern.text();
         assert_eq!(pattern.starts_with("parlor:"), spec.internal, "{pattern}");
     }
@@ -170,23 +169,22 @@ fn internal_names_start_with_parlor_and_documented_ones_do_not() {
 
 #[test]
 fn every_declaration_is_complete() {
-    for (capability, spec) in registry::all() {
+    for (group, spec) in registry::all_specs() {
         let pattern = spec.pattern.text();
         assert!(!spec.value.is_empty(), "{pattern} has no value");
         assert!(!spec.meaning.is_empty(), "{pattern} has no meaning");
         assert!(!spec.sources.is_empty(), "{pattern} has no source");
-        assert_eq!(spec.ttl_required, spec.ttl != KeyTtl::Never, "{pattern}");
         assert!(
             !spec.kind.is_channel() || spec.ttl == KeyTtl::Never,
             "{pattern}: a channel has no TTL"
         );
-        assert!(capability.keys.contains(spec));
+        assert!(group.keys.contains(spec));
     }
 }
 
 #[test]
 fn sharded_channels_carry_the_hash_tag_of_the_step_that_publishes() {
-    for (_, spec) in registry::all().filter(|(_, spec)| spec.kind == KeyKind::ShardChannel) {
+    for (_, spec) in registry::all_specs().filter(|(_, spec)| spec.kind == KeyKind::ShardChannel) {
         assert!(
             matches!(spec.pattern.tag(), Some("user" | "conv")),
             "{}",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::ids::{ConversationId, EndpointSeparator, IdKind, UserId};
+use parlor_chat::ids::{ConversationId, IdKind, UserId};
 use parlor_chat::keys::registry;
-use parlor_chat::keys::{KeySettings, KeySpec, Keyspace, PatternPart, Preset};
+use parlor_chat::keys::{EndpointSeparator, KeySettings, KeySpec, Keyspace, PatternPart, Preset};
 
 use crate::{every_keyspace, keyspace};
 
@@ -58,7 +58,7 @@ fn spell(keys: &Keyspace, spec: &KeySpec, ids: &[&str]) -> String {
 /// confused with another key.
 fn words(spec: &KeySpec) -> BTreeSet<&'static str> {
     let start = |spec: &KeySpec| spec.pattern.text().split(':').next();
-    registry::all()
+    registry::all_specs()
         .filter(|(_, other)| start(other) == start(spec))
         .flat_map(|(_, other)| other.pattern.text().split([':', '{', '}', ' ']))
         .filter(|word| !word.is_empty())
@@ -70,7 +70,7 @@ fn words(spec: &KeySpec) -> BTreeSet<&'static str> {
 fn choices(kinds: &[IdKind], words: &BTreeSet<&'static str>) -> Vec<Vec<&'static str>> {
     let mut choices = vec![Vec::new()];
     for kind in kinds {
-        let fitting = words.iter().filter(|word| kind.check(word).is_ok());
+        let fitting = words.iter().filter(|word| kind.validate(word).is_ok());
         choices = fitting
             .flat_map(|word| {
                 choices
@@ -105,7 +105,7 @@ fn a_key_of_one_layout_is_nothing_else_in_another() {
             Preset::UserStatus,
         ];
         let all = layouts.map(|preset| keyspace(preset, cluster));
-        for (_, spec) in registry::all() {
+        for (_, spec) in registry::all_specs() {
             let kinds: Vec<IdKind> = spec.pattern.ids().collect();
             for ids in choices(&kinds, &words(spec)) {
                 let name = spell(&all[0], spec, &ids);
@@ -128,7 +128,7 @@ fn a_match_tells_the_identifiers() {
         let conversation = ConversationId::new("c1").expect("valid");
         let name = keys.unread(&user, &conversation).into_string();
         let found = keys.match_key(name.as_bytes()).expect("declared");
-        assert_eq!(found.capability.name, "unread");
+        assert_eq!(found.group.name, "unread");
         assert_eq!(found.spec.pattern.text(), "unread:{user}:{conv}");
         assert_eq!(
             found.ids,
@@ -215,10 +215,10 @@ fn cluster_mode_recognises_only_tagged_names() {
 #[test]
 fn keys_and_channels_are_told_apart() {
     let keys = keyspace(Preset::HomeAssistant, false);
-    assert!(keys.match_channel(b"ha:events:user.online").is_some());
+    assert!(only_match(&keys, "ha:events:user.online").kind.is_channel());
     assert!(keys.match_key(b"ha:events:user.online").is_none());
     assert!(keys.match_key(b"ha:user:alice").is_some());
-    assert!(keys.match_channel(b"ha:user:alice").is_none());
+    assert!(!only_match(&keys, "ha:user:alice").kind.is_channel());
 }
 
 #[test]
@@ -227,9 +227,9 @@ fn another_channel_for_messages_is_used_as_it_is() {
     settings.message_channel_override = Some("notifications".to_owned());
     let keys = Keyspace::new(settings, true).expect("valid");
     assert_eq!(keys.message_created_events(), "notifications");
-    let found = keys.match_channel(b"notifications").expect("declared");
-    assert_eq!(found.spec.pattern.text(), "events:message.created");
-    assert!(keys.match_channel(b"ha:events:message.created").is_none());
+    let spec = only_match(&keys, "notifications");
+    assert_eq!(spec.pattern.text(), "events:message.created");
+    assert_eq!(keys.matching_specs(b"ha:events:message.created").count(), 0);
     assert_eq!(keys.user_online_channel(), "ha:events:user.online");
 }
 

@@ -33,7 +33,7 @@ fn row(rows: &[KeyReferenceRow], key: &str) -> KeyReferenceRow {
 fn rows_cover_every_active_declaration() {
     for preset in Preset::ALL {
         let settings = KeySettings::from_preset(*preset);
-        let rows = reference::rows(&settings, false).expect("valid");
+        let rows = reference::reference_rows(&settings, false).expect("valid");
         assert_eq!(
             rows.len(),
             registry::active_specs(&settings.layouts).count()
@@ -45,12 +45,12 @@ fn rows_cover_every_active_declaration() {
 #[test]
 fn rows_show_prefix_and_hash_tags() {
     let settings = KeySettings::from_preset(Preset::HomeAssistant);
-    let alone = reference::rows(&settings, false).expect("valid");
+    let alone = reference::reference_rows(&settings, false).expect("valid");
     let unread = row(&alone, "ha:unread:{user}:{conv}");
     assert_eq!(unread.example, "ha:unread:alice:c42");
     assert_eq!(unread.hash_tag, Some("user"));
     assert_eq!(row(&alone, "ha:parlor:stats:nodes").hash_tag, Some("stats"));
-    let cluster = reference::rows(&settings, true).expect("valid");
+    let cluster = reference::reference_rows(&settings, true).expect("valid");
     assert_eq!(
         row(&cluster, "ha:unread:{<user>}:<conv>").example,
         "ha:unread:{alice}:c42"
@@ -63,7 +63,7 @@ fn rows_show_prefix_and_hash_tags() {
 
 #[test]
 fn json_has_stable_names() {
-    let text = reference::json(&KeySettings::default(), false).expect("valid");
+    let text = reference::reference_json(&KeySettings::default(), false).expect("valid");
     let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(
         rows[0],
@@ -81,6 +81,7 @@ fn json_has_stable_names() {
             "meaning": "the live devices of a user; no key when there is none",
             "source": "S1",
             "internal": false,
+            "planned": false,
             "layout": "keys.presence = devices",
         })
     );
@@ -102,6 +103,6 @@ fn markdown_keeps_its_columns() {
 fn a_renamed_channel_is_shown_as_it_is_named() {
     let mut settings = KeySettings::from_preset(Preset::HomeAssistant);
     settings.message_channel_override = Some("notifications".to_owned());
-    let rows = reference::rows(&settings, false).expect("valid");
+    let rows = reference::reference_rows(&settings, false).expect("valid");
     assert_eq!(row(&rows, "notifications").example, "notifications");
 }

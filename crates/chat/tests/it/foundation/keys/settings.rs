@@ -102,7 +102,7 @@ fn every_setting_can_be_overridden() {
     let keys = Keyspace::new(settings, false).expect("valid");
     let found = keys.match_key(b"shop:user:status:alice").expect("declared");
     assert_eq!(
-        found.spec.ttl.text(keys.settings()),
+        found.spec.ttl.describe(keys.settings()),
         "45 s online, 24 h offline"
     );
     assert!(keys.match_key(b"shop:presence:user:alice").is_none());
@@ -153,7 +153,10 @@ fn settings_that_cannot_work_are_refused() {
             ..KeySettings::default()
         };
         assert!(
-            matches!(settings.check(), Err(KeySettingsError::PrefixCharacter(..))),
+            matches!(
+                settings.validate(),
+                Err(KeySettingsError::PrefixCharacter(..))
+            ),
             "{prefix:?}"
         );
     }

@@ -144,7 +144,7 @@ async fn in_a_child_a_node_runs() {
     let nodes = LocalNode::new(ctx.clone(), id, place.grace);
     let presence = Arc::new(Presence::new(ctx, Arc::new(nodes)));
     presence.start().await.unwrap();
-    let mut ticking = Some(presence.tick());
+    let mut ticking = Some(presence.start_background_tasks());
     let clients: Arc<Mutex<HashSet<(String, String)>>> = Arc::default();
     tokio::spawn(beat(Arc::clone(&presence), Arc::clone(&clients)));
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use parlor_chat::ids::{DeviceId, UserId};
 use parlor_chat::keys::PresenceLayout;
 
-use crate::capabilities::presence::fixture::{GRACE, LEASE, World};
+use crate::capabilities::presence::fixture::{GRACE, LEASE, PresenceFixture};
 
 fn ms(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap()
@@ -62,8 +62,8 @@ pub struct Model {
 
 impl Model {
     /// Two nodes that may expire others.
-    pub fn new(world: &World) -> Self {
-        let now = world.now().as_millis();
+    pub fn new(fixture: &PresenceFixture) -> Self {
+        let now = fixture.now().as_millis();
         let node = |id: &str| Node {
             id: id.to_owned(),
             started: 0,
@@ -74,7 +74,7 @@ impl Model {
         };
         Self {
             now,
-            ttl: ms(world.ttl()),
+            ttl: ms(fixture.ttl()),
             users: BTreeMap::new(),
             nodes: vec![node("n0"), node("n1")],
             dead: Vec::new(),
@@ -103,7 +103,12 @@ impl Model {
 
     /// Expected and stored content of the layout's keys. While a device has expired and no sweep has removed it, keys
     /// with a TTL may or may not exist, so the stored content counts as expected.
-    pub fn shown(&self, name: &UserId, world: &World, stored: Projected) -> (Projected, Projected) {
+    pub fn shown(
+        &self,
+        name: &UserId,
+        fixture: &PresenceFixture,
+        stored: Projected,
+    ) -> (Projected, Projected) {
         let Some(user) = self.users.get(name) else {
             return ((None, Vec::new()), stored);
         };
@@ -112,7 +117,7 @@ impl Model {
         let visible = user.shown.is_some_and(|shown| shown != "offline");
         let lapsed = until.is_some_and(|until| until <= self.now);
         let word = |word: &str| Some(word.to_owned());
-        let expected = match world.layout {
+        let expected = match fixture.layout {
             PresenceLayout::Sockets => {
                 let flag = user
                     .shown

@@ -1,3 +1,0 @@
-//! Blocked users: whom a user does not want to hear from.
-
-pub mod keys;

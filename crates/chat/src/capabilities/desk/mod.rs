@@ -1,3 +1,0 @@
-//! The support desk: agents, their queues and their assignments.
-
-pub mod keys;

@@ -1,3 +1,0 @@
-//! Jobs: periodic work that one node does for all.
-
-pub mod keys;

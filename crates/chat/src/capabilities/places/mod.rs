@@ -1,3 +1,0 @@
-//! Places: where users are, for finding those nearby.
-
-pub mod keys;

@@ -1,3 +1,0 @@
-//! Search: pages of results, kept for a moment.
-
-pub mod keys;

@@ -1,3 +1,0 @@
-//! Metrics: requests, errors and connections over all nodes.
-
-pub mod keys;

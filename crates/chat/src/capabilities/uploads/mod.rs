@@ -1,3 +1,0 @@
-//! Uploads: files that were announced and have not arrived.
-
-pub mod keys;
