@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
+use bstr::ByteSlice;
 use redis::{RedisError, Value};
 
 /// An error reply. Its first word is the code, as in the Redis protocol (`WRONGTYPE Operation against …`).
@@ -60,8 +61,11 @@ impl CommandError {
     }
 
     /// Error for a TTL argument that is zero, negative or too large.
-    pub fn invalid_expire(command: &str) -> Self {
-        Self::new(format!("ERR invalid expire time in '{command}' command"))
+    pub fn invalid_expire(command: &[u8]) -> Self {
+        Self::new(format!(
+            "ERR invalid expire time in '{}' command",
+            command.to_ascii_lowercase().as_bstr()
+        ))
     }
 
     /// Code and text, as in the protocol without the leading `-`.

@@ -15,36 +15,27 @@
 //! background thread: expire cycle, flush of the journal --> persistence --> store.db
 //! ```
 
-mod args;
-mod background;
 mod clock;
 mod commands;
-mod connection;
-mod control;
-mod core;
 mod db;
-mod edit;
 mod engine;
 mod error;
-mod free;
-mod gate;
+mod event_queue;
 mod glob;
-mod journal;
-mod keyspace;
-pub mod native;
-mod number;
-mod persist;
+mod hash_slot;
+mod numbers;
+mod persistence;
 mod pubsub;
-mod reply;
-mod script;
-mod slot;
-mod table;
-mod value;
+mod scripting;
+mod values;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use connection::EmbeddedConnection;
-pub use engine::{Engine, EngineOptions, FlushError};
+pub use commands::table::{CommandEffect, CommandSpec, find_command};
+pub use engine::connection::EmbeddedConnection;
+pub use engine::{EmbeddedEngine, EngineOptions, FlushError};
 pub use error::EngineOpenError;
-pub use persist::DataFolderLock;
-pub use pubsub::{ChannelLookup, EmbeddedSubscriber, PubSubEvent};
-pub use slot::slot;
+pub use event_queue::EventQueue;
+pub use hash_slot::key_hash_slot;
+pub use persistence::DataFolderLock;
+pub use pubsub::{ChannelLookup, EmbeddedSubscriber, PubSubEvent, SubscriptionKind};
+pub use scripting::native;

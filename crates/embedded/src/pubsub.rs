@@ -1,47 +1,33 @@
 //! Publish and subscribe.
 //!
 //! Invariants:
-//! 1. A subscriber has one bounded queue, and publishing never waits. If a message does not fit, it is dropped, and so
-//!    is every later message for that subscriber until the subscriber has read `Lagged` at the place of the gap.
+//! 1. A subscriber has one bounded queue, and publishing never waits. If a message does not fit, it is dropped, and the
+//!    subscriber reads `Lagged` at the place of the gap.
 //! 2. Messages of one channel arrive in the order in which they were published.
 //! 3. The engine asks every [`ChannelLookup`] for each message while it holds the lock of the subscription tables. A
 //!    lookup must therefore not publish or subscribe.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tokio::sync::{Notify, mpsc};
 
+use crate::event_queue::EventQueue;
 use crate::glob;
-use crate::value::SharedBytes;
+use crate::values::SharedBytes;
 
 /// Event that a subscriber receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PubSubEvent {
-    /// Message that `PUBLISH` sent to a channel.
+    /// A message was published.
     Message {
         /// The channel.
         channel: SharedBytes,
-        /// The payload.
-        payload: SharedBytes,
-    },
-    /// Message that `PUBLISH` sent to a channel that matches a pattern.
-    PMessage {
-        /// The pattern.
-        pattern: SharedBytes,
-        /// The channel.
-        channel: SharedBytes,
-        /// The payload.
-        payload: SharedBytes,
-    },
-    /// Message that `SPUBLISH` sent to a shard channel.
-    SMessage {
-        /// The channel.
-        channel: SharedBytes,
+        /// The pattern that the channel matches, if the subscription has one.
+        pattern: Option<SharedBytes>,
         /// The payload.
         payload: SharedBytes,
     },
@@ -49,30 +35,18 @@ pub enum PubSubEvent {
     Lagged,
 }
 
-/// Namespace of a subscription.
+/// What a subscription is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SubscriptionKind {
+pub enum SubscriptionKind {
+    /// Messages that `PUBLISH` sends to a channel.
     Channel,
+    /// Messages that `PUBLISH` sends to any channel that matches a pattern.
     Pattern,
+    /// Messages that `SPUBLISH` sends to a shard channel.
     Shard,
 }
 
-struct SubscriberQueue {
-    sender: mpsc::Sender<PubSubEvent>,
-    lagged: AtomicBool,
-    /// Wakes a reader that emptied the queue after a message was dropped and before `lagged` was set.
-    lag_signal: Notify,
-}
-
-impl SubscriberQueue {
-    fn deliver(&self, push: PubSubEvent) {
-        if !self.lagged.load(Ordering::Acquire) && self.sender.try_send(push).is_err() {
-            self.lagged.store(true, Ordering::Release);
-            self.lag_signal.notify_one();
-        }
-    }
-}
-
+type SubscriberQueue = EventQueue<PubSubEvent>;
 /// Subscribers of a topic with their ids. There are many topics, and most have one subscriber.
 type SubscriberList = SmallVec<[(u64, Arc<SubscriberQueue>); 1]>;
 type SubscriptionMap = IndexMap<SharedBytes, SubscriberList, RandomState>;
@@ -87,25 +61,14 @@ pub trait ChannelLookup: Send + Sync + 'static {
     fn find_channel(&self, channel: &[u8]) -> Option<SharedBytes>;
 
     /// All channels in the table.
-    fn channels(&self) -> Vec<SharedBytes>;
+    fn list_channels(&self) -> Vec<SharedBytes>;
 }
 
 #[derive(Default)]
 struct SubscriptionTables {
-    channels: SubscriptionMap,
-    patterns: SubscriptionMap,
-    shards: SubscriptionMap,
+    /// Topics with their subscribers, by [`SubscriptionKind`].
+    topics: [SubscriptionMap; 3],
     lookups: Vec<(u64, Arc<SubscriberQueue>, Arc<dyn ChannelLookup>)>,
-}
-
-impl SubscriptionTables {
-    fn table_mut(&mut self, space: SubscriptionKind) -> &mut SubscriptionMap {
-        match space {
-            SubscriptionKind::Channel => &mut self.channels,
-            SubscriptionKind::Pattern => &mut self.patterns,
-            SubscriptionKind::Shard => &mut self.shards,
-        }
-    }
 }
 
 /// All subscriptions of one engine.
@@ -116,248 +79,180 @@ pub struct PubSubRegistry {
 }
 
 impl PubSubRegistry {
-    /// Sends a message to the subscribers of a channel and of matching patterns. Returns their number.
-    pub fn publish(&self, channel: &[u8], payload: &[u8]) -> usize {
-        let routes = self.tables.lock();
-        let listeners = routes.channels.get_key_value(channel);
-        let ears = routes.lookups.iter();
-        let ears = ears.filter_map(|(_, mailbox, ear)| Some((mailbox, ear.find_channel(channel)?)));
-        let ears: SmallVec<[_; 1]> = ears.collect();
-        if listeners.is_none() && ears.is_empty() && routes.patterns.is_empty() {
-            return 0;
-        }
-        let payload = SharedBytes::from(payload);
-        let mut receivers = ears.len();
-        for (mailbox, channel) in ears {
-            let payload = payload.clone();
-            mailbox.deliver(PubSubEvent::Message { channel, payload });
-        }
-        if let Some((channel, listeners)) = listeners {
-            receivers += listeners.len();
-            for (_, mailbox) in listeners {
-                mailbox.deliver(PubSubEvent::Message {
-                    channel: channel.clone(),
-                    payload: payload.clone(),
-                });
+    /// Sends a message to the subscribers of a channel or shard channel, and of patterns that match the channel.
+    /// Returns their number.
+    pub fn publish(&self, kind: SubscriptionKind, channel: &[u8], payload: &[u8]) -> usize {
+        let tables = self.tables.lock();
+        let mut payload_copy = None;
+        let mut receivers = 0;
+        let mut deliver = |queue: &SubscriberQueue, channel: &SharedBytes, pattern| {
+            receivers += 1;
+            queue.push(PubSubEvent::Message {
+                channel: channel.clone(),
+                pattern,
+                payload: payload_copy
+                    .get_or_insert_with(|| SharedBytes::from(payload))
+                    .clone(),
+            });
+        };
+        if let Some((channel, subscribers)) = tables.topics[kind as usize].get_key_value(channel) {
+            for (_, queue) in subscribers {
+                deliver(queue, channel, None);
             }
         }
-        for (pattern, listeners) in &routes.patterns {
-            if !glob::matches(pattern, channel) {
-                continue;
+        if kind == SubscriptionKind::Channel {
+            for (_, queue, lookup) in &tables.lookups {
+                if let Some(channel) = lookup.find_channel(channel) {
+                    deliver(queue, &channel, None);
+                }
             }
-            let channel = SharedBytes::from(channel);
-            receivers += listeners.len();
-            for (_, mailbox) in listeners {
-                mailbox.deliver(PubSubEvent::PMessage {
-                    pattern: pattern.clone(),
-                    channel: channel.clone(),
-                    payload: payload.clone(),
-                });
+            for (pattern, subscribers) in &tables.topics[SubscriptionKind::Pattern as usize] {
+                if glob::matches(pattern, channel) {
+                    let channel = SharedBytes::from(channel);
+                    for (_, queue) in subscribers {
+                        deliver(queue, &channel, Some(pattern.clone()));
+                    }
+                }
             }
         }
         receivers
     }
 
-    /// Sends a message to the subscribers of a shard channel. Returns their number.
-    pub fn publish_sharded(&self, channel: &[u8], payload: &[u8]) -> usize {
-        let routes = self.tables.lock();
-        let Some((channel, listeners)) = routes.shards.get_key_value(channel) else {
-            return 0;
-        };
-        let payload = SharedBytes::from(payload);
-        for (_, mailbox) in listeners {
-            mailbox.deliver(PubSubEvent::SMessage {
-                channel: channel.clone(),
-                payload: payload.clone(),
-            });
+    /// Channels or shard channels with subscribers that match a pattern.
+    pub fn list_channels(
+        &self,
+        pattern: Option<&[u8]>,
+        kind: SubscriptionKind,
+    ) -> Vec<SharedBytes> {
+        let tables = self.tables.lock();
+        let topics = &tables.topics[kind as usize];
+        let mut channels: Vec<_> = topics.keys().cloned().collect();
+        if kind == SubscriptionKind::Channel {
+            let found = tables.lookups.iter();
+            let found = found.flat_map(|(.., lookup)| lookup.list_channels());
+            channels.extend(found.filter(|channel| !topics.contains_key(channel)));
         }
-        listeners.len()
-    }
-
-    /// Channels with subscribers that match a pattern; shard channels if `sharded` is set.
-    pub fn channels(&self, pattern: Option<&[u8]>, sharded: bool) -> Vec<SharedBytes> {
-        let routes = self.tables.lock();
-        let topics = if sharded {
-            &routes.shards
-        } else {
-            &routes.channels
-        };
-        let wanted =
-            |channel: &SharedBytes| pattern.is_none_or(|pattern| glob::matches(pattern, channel));
-        let mut channels: Vec<_> = topics.keys().filter(|it| wanted(it)).cloned().collect();
-        if !sharded {
-            let heard = routes.lookups.iter().flat_map(|(.., ear)| ear.channels());
-            let heard = heard.filter(|it| wanted(it) && !topics.contains_key(it));
-            channels.extend(heard);
-        }
+        channels.retain(|channel| pattern.is_none_or(|pattern| glob::matches(pattern, channel)));
         channels
     }
 
-    /// Number of subscribers of a channel, without pattern subscribers.
-    pub fn count_subscribers(&self, channel: &[u8], sharded: bool) -> usize {
-        let routes = self.tables.lock();
-        let topics = if sharded {
-            &routes.shards
-        } else {
-            &routes.channels
-        };
-        let ears = match sharded {
-            true => 0,
-            false => {
-                let ears = routes.lookups.iter();
-                ears.filter(|(.., ear)| ear.find_channel(channel).is_some())
-                    .count()
+    /// Number of subscribers of a channel or shard channel, without pattern subscribers.
+    pub fn count_subscribers(&self, channel: &[u8], kind: SubscriptionKind) -> usize {
+        let tables = self.tables.lock();
+        let by_name = tables.topics[kind as usize]
+            .get(channel)
+            .map_or(0, SmallVec::len);
+        let finds = |lookup: &dyn ChannelLookup| lookup.find_channel(channel).is_some();
+        match kind {
+            SubscriptionKind::Channel => {
+                let lookups = tables.lookups.iter();
+                by_name + lookups.filter(|(.., lookup)| finds(&**lookup)).count()
             }
-        };
-        ears + topics.get(channel).map_or(0, SmallVec::len)
+            _ => by_name,
+        }
     }
 
     /// Number of patterns with subscribers.
     pub fn count_patterns(&self) -> usize {
-        self.tables.lock().patterns.len()
+        self.tables.lock().topics[SubscriptionKind::Pattern as usize].len()
     }
 
     /// Creates a subscriber whose queue holds `capacity` messages.
     pub fn new_subscriber(&self, capacity: usize) -> EmbeddedSubscriber {
-        let (queue, messages) = mpsc::channel(capacity.max(1));
-        let mailbox = Arc::new(SubscriberQueue {
-            sender: queue,
-            lagged: AtomicBool::new(false),
-            lag_signal: Notify::new(),
-        });
-        let id = self.next_subscriber_id.fetch_add(1, Ordering::Relaxed);
         EmbeddedSubscriber {
-            hub: self.clone(),
-            id,
-            queue: mailbox,
-            receiver: messages,
+            pubsub: self.clone(),
+            id: self.next_subscriber_id.fetch_add(1, Ordering::Relaxed),
+            queue: Arc::new(EventQueue::new(capacity.max(1), PubSubEvent::Lagged)),
         }
     }
 }
 
 /// Receives the messages of any number of channels. Dropping it removes its subscriptions.
 pub struct EmbeddedSubscriber {
-    hub: PubSubRegistry,
+    pubsub: PubSubRegistry,
     id: u64,
     queue: Arc<SubscriberQueue>,
-    receiver: mpsc::Receiver<PubSubEvent>,
 }
 
 impl EmbeddedSubscriber {
-    fn add_subscription(&self, space: SubscriptionKind, topic: &[u8]) {
-        let mut routes = self.hub.tables.lock();
-        let listeners = routes.table_mut(space).entry(topic.into()).or_default();
-        if !listeners.iter().any(|(id, _)| *id == self.id) {
-            listeners.push((self.id, self.queue.clone()));
+    /// Subscribes to a topic. The subscriber receives every message that is published after this call returns.
+    pub fn subscribe(&self, kind: SubscriptionKind, topic: &[u8]) {
+        let mut tables = self.pubsub.tables.lock();
+        let topics = &mut tables.topics[kind as usize];
+        let subscribers = topics.entry(topic.into()).or_default();
+        if !subscribers.iter().any(|(id, _)| *id == self.id) {
+            subscribers.push((self.id, self.queue.clone()));
         }
     }
 
-    fn remove_subscription(&self, space: SubscriptionKind, topic: &[u8]) {
-        let mut routes = self.hub.tables.lock();
-        let topics = routes.table_mut(space);
-        if let Some(listeners) = topics.get_mut(topic) {
-            listeners.retain(|(id, _)| *id != self.id);
-            if listeners.is_empty() {
+    /// Unsubscribes from a topic.
+    pub fn unsubscribe(&self, kind: SubscriptionKind, topic: &[u8]) {
+        let mut tables = self.pubsub.tables.lock();
+        let topics = &mut tables.topics[kind as usize];
+        if let Some(subscribers) = topics.get_mut(topic) {
+            subscribers.retain(|(id, _)| *id != self.id);
+            if subscribers.is_empty() {
                 topics.swap_remove(topic);
             }
         }
     }
 
+    /// Unsubscribes from everything.
+    pub fn unsubscribe_all(&self) {
+        let mut tables = self.pubsub.tables.lock();
+        tables.lookups.retain(|(id, ..)| *id != self.id);
+        for topics in &mut tables.topics {
+            topics.retain(|_, subscribers| {
+                subscribers.retain(|(id, _)| *id != self.id);
+                !subscribers.is_empty()
+            });
+        }
+    }
+
     /// Subscribes to all channels that a lookup finds. A channel that is also subscribed to by name would deliver every
     /// message twice.
-    pub fn subscribe_by_lookup(&self, ear: Arc<dyn ChannelLookup>) {
-        let mut routes = self.hub.tables.lock();
-        routes.lookups.push((self.id, self.queue.clone(), ear));
+    pub fn subscribe_by_lookup(&self, lookup: Arc<dyn ChannelLookup>) {
+        let mut tables = self.pubsub.tables.lock();
+        tables.lookups.push((self.id, self.queue.clone(), lookup));
     }
 
-    /// Subscribes to a channel. The subscriber receives every message that is published after this call returns.
-    pub fn subscribe(&self, channel: &[u8]) {
-        self.add_subscription(SubscriptionKind::Channel, channel);
-    }
-
-    /// Unsubscribes from a channel.
-    pub fn unsubscribe(&self, channel: &[u8]) {
-        self.remove_subscription(SubscriptionKind::Channel, channel);
-    }
-
-    /// Subscribes to all channels that match a pattern.
-    pub fn psubscribe(&self, pattern: &[u8]) {
-        self.add_subscription(SubscriptionKind::Pattern, pattern);
-    }
-
-    /// Unsubscribes from a pattern.
-    pub fn punsubscribe(&self, pattern: &[u8]) {
-        self.remove_subscription(SubscriptionKind::Pattern, pattern);
-    }
-
-    /// Subscribes to a shard channel.
-    pub fn ssubscribe(&self, channel: &[u8]) {
-        self.add_subscription(SubscriptionKind::Shard, channel);
-    }
-
-    /// Unsubscribes from a shard channel.
-    pub fn sunsubscribe(&self, channel: &[u8]) {
-        self.remove_subscription(SubscriptionKind::Shard, channel);
-    }
-
-    /// The next event. Never `None`, because the subscriber holds a sender of its own queue.
-    pub async fn recv(&mut self) -> Option<PubSubEvent> {
-        loop {
-            if let Ok(push) = self.receiver.try_recv() {
-                return Some(push);
-            }
-            if self.queue.lagged.swap(false, Ordering::AcqRel) {
-                return Some(PubSubEvent::Lagged);
-            }
-            tokio::select! {
-                push = self.receiver.recv() => return push,
-                () = self.queue.lag_signal.notified() => {}
-            }
-        }
+    /// Returns the next event. Never `None`, because the queue of a subscriber is never closed.
+    pub async fn recv(&self) -> Option<PubSubEvent> {
+        self.queue.next().await
     }
 }
 
 impl Drop for EmbeddedSubscriber {
     fn drop(&mut self) {
-        let mut routes = self.hub.tables.lock();
-        routes.lookups.retain(|(id, ..)| *id != self.id);
-        for space in [
-            SubscriptionKind::Channel,
-            SubscriptionKind::Pattern,
-            SubscriptionKind::Shard,
-        ] {
-            routes.table_mut(space).retain(|_, listeners| {
-                listeners.retain(|(id, _)| *id != self.id);
-                !listeners.is_empty()
-            });
-        }
+        self.unsubscribe_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_reader_that_lags_again_and_again_is_never_left_asleep() {
-        let hub = PubSubRegistry::default();
-        let mut subscriber = hub.new_subscriber(1);
-        subscriber.subscribe(b"c");
+    async fn a_lagging_subscriber_is_always_woken() {
+        let pubsub = PubSubRegistry::default();
+        let subscriber = pubsub.new_subscriber(1);
+        subscriber.subscribe(SubscriptionKind::Channel, b"c");
         let enough = Arc::new(AtomicBool::new(false));
         let publisher = std::thread::spawn({
             let enough = enough.clone();
             move || {
                 while !enough.load(Ordering::Relaxed) {
-                    hub.publish(b"c", b"x");
+                    pubsub.publish(SubscriptionKind::Channel, b"c", b"x");
                 }
             }
         });
         let mut lagged = 0;
         while lagged < 20_000 {
             let read = tokio::time::timeout(Duration::from_secs(60), subscriber.recv()).await;
-            let push = read.expect("the subscriber is woken while there are messages");
-            lagged += u32::from(push == Some(PubSubEvent::Lagged));
+            let event = read.expect("the subscriber is woken while there are messages");
+            lagged += u32::from(event == Some(PubSubEvent::Lagged));
         }
         enough.store(true, Ordering::Relaxed);
         publisher.join().unwrap();

@@ -3,15 +3,14 @@
 //! Invariants:
 //! 1. Between two adjustments the time only moves forward, whatever happens to this machine's wall clock.
 //! 2. Nodes need no common clock, because all of them follow the server.
-//! 3. This file is the only one of the crate that reads the wall clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use parlor_embedded::{Clock as EngineClock, ManualClock};
+use parlor_embedded::{Clock as EngineClock, ManualClock, SystemClock};
 
-use crate::telemetry::StoreTelemetryEvent;
+use crate::telemetry;
 
 /// Smallest change of the offset that is logged.
 const MIN_LOGGED_JUMP_MS: u64 = 1_000;
@@ -43,8 +42,8 @@ impl StoreClock {
         let source = manual.map_or_else(
             || {
                 StoreClockSource::Server(Arc::new(ServerClock {
-                    started_at: monotonic(),
-                    offset_ms: AtomicI64::new(to_i64(system_ms())),
+                    started_at: Instant::now(),
+                    offset_ms: AtomicI64::new(to_i64(SystemClock.now_ms())),
                     test_shift_ms: AtomicU64::new(0),
                 }))
             },
@@ -102,7 +101,7 @@ impl StoreClock {
         }
         time.offset_ms.store(offset, Ordering::Relaxed);
         if step.unsigned_abs() > MIN_LOGGED_JUMP_MS + half.unsigned_abs() {
-            StoreTelemetryEvent::ClockJumped { step_ms: step }.emit();
+            telemetry::clock_jumped(step);
         }
     }
 }
@@ -121,7 +120,8 @@ impl std::fmt::Debug for StoreClock {
 
 impl ServerClock {
     fn elapsed_ms(&self) -> i64 {
-        i64::try_from(monotonic().duration_since(self.started_at).as_millis()).unwrap_or(i64::MAX)
+        i64::try_from(Instant::now().duration_since(self.started_at).as_millis())
+            .unwrap_or(i64::MAX)
     }
 }
 
@@ -129,29 +129,12 @@ fn to_i64(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// The monotonic clock of this machine.
-pub(crate) fn monotonic() -> Instant {
-    Instant::now()
-}
-
-/// The wall clock of this machine, in ms since the Unix epoch.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the wall clock"
-)]
-pub(crate) fn system_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_follows_the_store_and_keeps_what_was_moved_by_hand() {
+    fn the_clock_follows_the_server_and_keeps_the_shift_of_a_test() {
         let clock = StoreClock::new(None);
         clock.advance(Duration::from_secs(60));
         clock.adjust_to(5_000_000_000, Duration::ZERO);
@@ -160,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_within_the_round_trip_is_no_step() {
+    fn a_difference_within_the_round_trip_is_ignored() {
         let clock = StoreClock::new(None);
         let StoreClockSource::Server(time) = &clock.source else {
             unreachable!()

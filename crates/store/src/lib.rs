@@ -1,7 +1,7 @@
 //! The store: the interface to Redis, Valkey or the embedded engine that the rest of Parlor uses.
 //!
 //! [`Store`] accepts the redis crate's commands, pipelines and scripts (it implements
-//! [`ConnectionLike`](::redis::aio::ConnectionLike)). It adds timeouts, safe retries, a circuit breaker, endless
+//! [`ConnectionLike`](redis::aio::ConnectionLike)). It adds timeouts, safe retries, a circuit breaker, endless
 //! reconnects, Sentinel and Cluster failovers, and scripts that are loaded on demand. [`Bus`] publishes and subscribes.
 //! [`StoreClock`] shows the server's time, and [`Store::epoch`] rises when the store's data may be stale.
 //!
@@ -16,28 +16,28 @@
 //! # }
 //! ```
 
+mod background_tasks;
 mod bus;
 mod clock;
-mod embedded;
+mod embedded_backend;
 mod epoch;
-mod fault;
+mod error_class;
+mod health;
+mod key_scan;
 mod options;
-mod redis;
-mod scan;
+mod redis_backend;
 mod script;
-mod shared;
 mod store;
-mod tasks;
 mod telemetry;
 mod url;
 
 pub use bus::{Bus, BusEvent, BusListener, BusListenerGuard, BusSubscription, ChannelName};
 pub use clock::StoreClock;
-pub use fault::{Fault, fault};
+pub use error_class::{StoreErrorClass, classify_error};
+pub use health::StoreState;
+pub use key_scan::KeyScan;
 pub use options::{StoreOpenError, StoreOptions};
 pub use parlor_embedded::{ManualClock, native};
-pub use scan::KeyScan;
 pub use script::{LuaScript, ScriptCall};
-pub use shared::StoreState;
 pub use store::{Store, StoreKind};
 pub use url::{ServerAddress, StoreCredentials, StoreTls, StoreUrl, StoreUrlError};

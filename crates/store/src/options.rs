@@ -16,7 +16,7 @@ pub struct StoreOptions {
     /// Data folder of the embedded engine. Default: none, and the data is lost when the process ends.
     pub data_folder: Option<PathBuf>,
     /// Time limit of one request, all its attempts included. Default: 1 second.
-    pub timeout: Duration,
+    pub request_timeout: Duration,
     /// Multiplexed connections to each server. Default: 1.
     pub connections_per_server: usize,
     /// Prefix of this crate's own key, `parlor:epoch`. Default: empty.
@@ -46,7 +46,7 @@ impl Default for StoreOptions {
         Self {
             url: StoreUrl::Embedded,
             data_folder: None,
-            timeout: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(1),
             connections_per_server: 1,
             key_prefix: String::new(),
             scripts: Vec::new(),

@@ -57,7 +57,7 @@ impl LuaScript {
         self
     }
 
-    /// Name of the script.
+    /// Name of the script in logs.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -115,12 +115,6 @@ impl ScriptCall {
     }
 }
 
-impl From<ScriptCall> for Cmd {
-    fn from(call: ScriptCall) -> Self {
-        call.0
-    }
-}
-
 /// Script to load if `reply` is a `NOSCRIPT` error of `cmd`. `None` for any other reply and for unregistered scripts.
 pub(crate) fn script_to_load(cmd: &Cmd, reply: &Value) -> Option<&'static LuaScript> {
     match reply {
@@ -146,11 +140,7 @@ pub(crate) fn with_source(cmd: &Cmd) -> Option<Cmd> {
 
 /// The pipeline with the source of every registered script that it calls. `None` if it calls none.
 pub(crate) fn with_sources(pipe: &redis::Pipeline) -> Option<redis::Pipeline> {
-    let calls = pipe
-        .cmd_iter()
-        .filter(|cmd| called_script(cmd).is_some())
-        .count();
-    if calls == 0 {
+    if !pipe.cmd_iter().any(|cmd| called_script(cmd).is_some()) {
         return None;
     }
     let mut inlined_pipe = redis::Pipeline::with_capacity(pipe.len());

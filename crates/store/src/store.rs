@@ -10,37 +10,38 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::sync::watch;
 
+use crate::background_tasks::BackgroundTasks;
 use crate::bus::Bus;
 use crate::clock::StoreClock;
-use crate::embedded::{self, EmbeddedBackend};
+use crate::embedded_backend;
+use crate::health::{StoreShared, StoreState};
+use crate::key_scan::KeyScan;
 use crate::options::{StoreOpenError, StoreOptions};
-use crate::redis::Redis;
-use crate::scan::KeyScan;
-use crate::shared::{StoreShared, StoreState};
-use crate::telemetry::StoreTelemetryEvent;
+use crate::redis_backend::RedisBackend;
+use crate::telemetry;
 use crate::url::StoreUrl;
 
 /// Handle to a store: Redis, Valkey, or the embedded engine. Accepts the redis crate's commands, pipelines and scripts.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<StoreInner>,
-    /// Connection to the embedded engine, `None` for a server.
-    embedded: Option<EmbeddedConnection>,
-    repeatable: bool,
+    backend: StoreBackend,
+    idempotent: bool,
 }
 
-pub(crate) struct StoreInner {
-    pub(crate) backend: Arc<StoreBackend>,
-    pub(crate) shared: Arc<StoreShared>,
+struct StoreInner {
+    shared: Arc<StoreShared>,
     bus: Bus,
     kind: StoreKind,
     database: i64,
+    tasks: BackgroundTasks,
 }
 
-/// Executes the commands.
+/// Executes the commands. Clones share it.
+#[derive(Clone)]
 pub(crate) enum StoreBackend {
-    Embedded(EmbeddedBackend),
-    Redis(Redis),
+    Embedded(EmbeddedConnection),
+    Redis(Arc<RedisBackend>),
 }
 
 /// Kind of a store.
@@ -66,32 +67,29 @@ impl Store {
             StoreUrl::Sentinel { database, .. } => (StoreKind::Sentinel, *database),
             StoreUrl::Cluster { .. } => (StoreKind::Cluster, 0),
         };
-        let engine = Arc::new(match kind {
+        let tasks = BackgroundTasks::default();
+        let backend = match kind {
             StoreKind::Embedded => {
-                StoreBackend::Embedded(EmbeddedBackend::open(&options, &shared).await?)
+                StoreBackend::Embedded(embedded_backend::open(&options, &shared, &tasks).await?)
             }
-            _ => StoreBackend::Redis(Redis::open(&options, Arc::clone(&shared)).await?),
-        });
-        let embedded = match &*engine {
-            StoreBackend::Embedded(engine) => Some(engine.connection().clone()),
-            StoreBackend::Redis(_) => None,
+            _ => {
+                let redis = RedisBackend::open(&options, Arc::clone(&shared)).await?;
+                StoreBackend::Redis(Arc::new(redis))
+            }
         };
-        let bus = Bus::open(&engine, shared.timeout);
-        StoreTelemetryEvent::Opened {
-            url: &options.url.to_string(),
-        }
-        .emit();
+        let bus = Bus::open(backend.clone(), shared.request_timeout);
+        telemetry::opened(&options.url);
         let inner = Arc::new(StoreInner {
-            backend: engine,
             shared,
             bus,
             kind,
             database: database.into(),
+            tasks,
         });
         Ok(Self {
             inner,
-            embedded,
-            repeatable: false,
+            backend,
+            idempotent: false,
         })
     }
 
@@ -114,7 +112,7 @@ impl Store {
     /// Otherwise it retries only read-only commands.
     pub fn idempotent(&self) -> Self {
         Self {
-            repeatable: true,
+            idempotent: true,
             ..self.clone()
         }
     }
@@ -123,13 +121,14 @@ impl Store {
     /// disk, so after a restart they may be older. Keys and items that such calls create or delete are written as
     /// usual. On a Redis or Valkey server this has no effect.
     pub fn with_volatile_updates(&self) -> Self {
-        Self {
-            embedded: self.embedded.as_ref().map(EmbeddedConnection::fleeting),
-            ..self.clone()
+        let mut store = self.clone();
+        if let StoreBackend::Embedded(connection) = &mut store.backend {
+            *connection = connection.with_volatile_updates();
         }
+        store
     }
 
-    /// Watch of whether the store answers.
+    /// Watch of whether the store answers. Used by tests; `/readyz` sends a `PING`.
     pub fn state(&self) -> watch::Receiver<StoreState> {
         self.inner.shared.state()
     }
@@ -156,26 +155,32 @@ impl Store {
     /// Runs a command on each primary, for questions about the servers themselves (`INFO`, `CONFIG GET`). Returns the
     /// address and the reply of each server. A store that is not a Cluster gives one entry.
     pub async fn query_each_primary(&self, cmd: &Cmd) -> Vec<(String, RedisResult<Value>)> {
-        match &*self.inner.backend {
-            StoreBackend::Embedded(engine) => {
-                let reply = embedded::execute(&mut engine.connection().clone(), cmd).await;
+        match &self.backend {
+            StoreBackend::Embedded(_) => {
+                let reply = self.backend.execute(cmd, false).await;
                 vec![("embedded".to_owned(), reply.and_then(Value::extract_error))]
             }
-            StoreBackend::Redis(redis) => redis.each_primary(cmd).await,
+            StoreBackend::Redis(redis) => redis.query_each_primary(cmd).await,
         }
     }
 
     /// Iterates over the keys that match a pattern, about `count` keys per step.
     pub fn scan(&self, pattern: &str, count: usize) -> KeyScan {
-        KeyScan::new(Arc::clone(&self.inner), pattern, count)
+        KeyScan::new(
+            self.backend.clone(),
+            self.inner.shared.request_timeout,
+            pattern,
+            count,
+        )
     }
 
     /// Flushes all changes (embedded engine) and ends all subscriptions and background tasks. Later calls fail, except
     /// reads of the embedded engine.
     pub async fn close(&self) {
         self.inner.bus.close();
-        match &*self.inner.backend {
-            StoreBackend::Embedded(engine) => engine.close().await,
+        self.inner.tasks.abort_all();
+        match &self.backend {
+            StoreBackend::Embedded(connection) => connection.engine().close().await,
             StoreBackend::Redis(redis) => redis.close(),
         }
     }
@@ -183,30 +188,30 @@ impl Store {
     /// Runs a command without a future. Returns `None` on a server, and on the embedded engine if the command has to
     /// wait for a flush or if its script is not loaded.
     pub(crate) fn try_execute(&self, cmd: &Cmd) -> Option<RedisResult<Value>> {
-        embedded::try_execute(self.embedded.as_ref()?, cmd)
+        match &self.backend {
+            StoreBackend::Embedded(connection) => embedded_backend::try_execute(connection, cmd),
+            StoreBackend::Redis(_) => None,
+        }
     }
 }
 
 impl StoreBackend {
     /// Runs one command.
-    pub(crate) async fn execute(&self, cmd: &Cmd, repeatable: bool) -> RedisResult<Value> {
+    pub(crate) async fn execute(&self, cmd: &Cmd, idempotent: bool) -> RedisResult<Value> {
         match self {
-            Self::Embedded(engine) => {
-                embedded::execute(&mut engine.connection().clone(), cmd).await
+            Self::Embedded(connection) => {
+                embedded_backend::execute(&mut connection.clone(), cmd).await
             }
-            Self::Redis(redis) => redis.execute(cmd, repeatable).await,
+            Self::Redis(redis) => redis.execute(cmd, idempotent).await,
         }
     }
 }
 
 impl ConnectionLike for Store {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match (&mut self.embedded, &*self.inner.backend) {
-            (Some(connection), _) => embedded::execute(connection, cmd),
-            (None, StoreBackend::Redis(redis)) => Box::pin(redis.execute(cmd, self.repeatable)),
-            (None, StoreBackend::Embedded(_)) => {
-                unreachable!("an embedded store has its connection")
-            }
+        match &mut self.backend {
+            StoreBackend::Embedded(connection) => embedded_backend::execute(connection, cmd),
+            StoreBackend::Redis(redis) => Box::pin(redis.execute(cmd, self.idempotent)),
         }
     }
 
@@ -216,15 +221,12 @@ impl ConnectionLike for Store {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        match (&mut self.embedded, &*self.inner.backend) {
-            (Some(connection), _) => {
-                embedded::execute_pipeline(connection, pipeline, offset, count)
+        match &mut self.backend {
+            StoreBackend::Embedded(connection) => {
+                embedded_backend::execute_pipeline(connection, pipeline, offset, count)
             }
-            (None, StoreBackend::Redis(redis)) => {
-                Box::pin(redis.pipeline(pipeline, offset, count, self.repeatable))
-            }
-            (None, StoreBackend::Embedded(_)) => {
-                unreachable!("an embedded store has its connection")
+            StoreBackend::Redis(redis) => {
+                Box::pin(redis.pipeline(pipeline, offset, count, self.idempotent))
             }
         }
     }

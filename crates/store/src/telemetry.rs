@@ -1,123 +1,113 @@
-//! Telemetry of the store: each event is one log line and one change of a metric.
+//! Telemetry of the store: each function writes one log line and changes one metric.
+
+use std::fmt::Display;
 
 use metrics::{counter, gauge};
 use tracing::{debug, info, warn};
 
-/// Something that is worth a log line and a metric.
-#[derive(Debug)]
-pub(crate) enum StoreTelemetryEvent<'a> {
-    Opened { url: &'a str },
-    Up { after_ms: u64 },
-    Down { reason: &'a str },
-    Connected { server: &'a str, version: &'a str },
-    ConnectionLost { server: &'a str, reason: &'a str },
-    Failover { from: &'a str, to: &'a str },
-    EpochRaised { epoch: u64, origin: &'a str },
-    EpochRaisedLocally { epoch: u64, reason: &'a str },
-    BreakerOpened { server: &'a str, reason: &'a str },
-    BreakerClosed { server: &'a str },
-    ClockJumped { step_ms: i64 },
-    TopologyChanged { primaries: usize },
-    ServerInfoDenied { server: &'a str, reason: &'a str },
-    ScriptLoaded { server: &'a str },
-    BusConnected { server: &'a str, topics: usize },
-    BusLost { reason: &'a str },
-    BusRefused { topic: &'a str, reason: &'a str },
-    SubscriptionLagged { topic: &'a str },
+pub(crate) fn opened(url: impl Display) {
+    info!(%url, "store opened");
+    gauge!("parlor_store_up").set(1.0);
 }
 
-impl StoreTelemetryEvent<'_> {
-    /// Writes the log line and changes the metric.
-    pub(crate) fn emit(&self) {
-        self.log();
-        self.count();
-    }
+pub(crate) fn up(after_ms: u64) {
+    info!(after_ms, "store is up");
+    gauge!("parlor_store_up").set(1.0);
+}
 
-    fn log(&self) {
-        match *self {
-            Self::Opened { url } => info!(url, "store opened"),
-            Self::Up { after_ms } => info!(after_ms, "store is up"),
-            Self::Down { reason } => warn!(reason, "store is down"),
-            Self::Connected { server, version } => info!(server, version, "connected to the store"),
-            Self::ConnectionLost { server, reason } => {
-                warn!(server, reason, "connection to the store lost");
-            }
-            Self::Failover { from, to } => warn!(from, to, "store failed over to another primary"),
-            Self::EpochRaised { epoch, origin } => {
-                info!(
-                    epoch,
-                    origin, "store epoch raised: earlier state is checked again before use"
-                );
-            }
-            Self::EpochRaisedLocally { epoch, reason } => {
-                warn!(
-                    epoch,
-                    reason,
-                    "store epoch raised on this node only because the store rejected the write; it will be retried"
-                );
-            }
-            Self::BreakerOpened { server, reason } => {
-                warn!(server, reason, "circuit breaker opened");
-            }
-            Self::BreakerClosed { server } => info!(server, "circuit breaker closed"),
-            Self::ClockJumped { step_ms } => warn!(step_ms, "the store's clock jumped"),
-            Self::TopologyChanged { primaries } => info!(primaries, "cluster topology changed"),
-            Self::ServerInfoDenied { server, reason } => {
-                warn!(
-                    server,
-                    reason,
-                    "a restarted server cannot be detected because the user may not run INFO: grant `+info`"
-                );
-            }
-            Self::ScriptLoaded { server } => debug!(server, "script loaded on demand"),
-            Self::BusConnected { server, topics } => info!(server, topics, "bus connected"),
-            Self::BusLost { reason } => warn!(reason, "bus connection lost"),
-            Self::BusRefused { topic, reason } => warn!(topic, reason, "bus subscription rejected"),
-            Self::SubscriptionLagged { topic } => {
-                debug!(topic, "bus subscriber too slow, messages dropped");
-            }
-        }
-    }
+pub(crate) fn down(reason: &str) {
+    warn!(reason, "store is down");
+    gauge!("parlor_store_up").set(0.0);
+    counter!("parlor_store_down_total").increment(1);
+}
 
-    fn count(&self) {
-        match *self {
-            Self::Opened { .. } | Self::Up { .. } => gauge!("parlor_store_up").set(1.0),
-            Self::Down { .. } => {
-                gauge!("parlor_store_up").set(0.0);
-                counter!("parlor_store_down_total").increment(1);
-            }
-            Self::Connected { .. } => counter!("parlor_store_connections_total").increment(1),
-            Self::ConnectionLost { .. } => {
-                counter!("parlor_store_connections_lost_total").increment(1);
-            }
-            Self::Failover { .. } => counter!("parlor_store_failovers_total").increment(1),
-            Self::EpochRaised { .. } => counter!("parlor_store_epoch_raised_total").increment(1),
-            Self::EpochRaisedLocally { .. } => {
-                counter!("parlor_store_epoch_unsaved_total").increment(1);
-            }
-            Self::BreakerOpened { .. } => {
-                gauge!("parlor_store_breakers_open").increment(1.0);
-                counter!("parlor_store_breaker_opened_total").increment(1);
-            }
-            Self::BreakerClosed { .. } => gauge!("parlor_store_breakers_open").decrement(1.0),
-            Self::ClockJumped { .. } => counter!("parlor_store_clock_jumps_total").increment(1),
-            Self::TopologyChanged { .. } => {
-                counter!("parlor_store_topology_changes_total").increment(1);
-            }
-            Self::ServerInfoDenied { .. } => {
-                counter!("parlor_store_identity_unknown_total").increment(1);
-            }
-            Self::ScriptLoaded { .. } => counter!("parlor_store_scripts_loaded_total").increment(1),
-            Self::BusConnected { .. } => {
-                counter!("parlor_store_bus_connections_total").increment(1);
-            }
-            Self::BusLost { .. } => counter!("parlor_store_bus_lost_total").increment(1),
-            Self::BusRefused { .. } => counter!("parlor_store_bus_refused_total").increment(1),
-            Self::SubscriptionLagged { .. } => {
-                counter!("parlor_store_bus_lagged_total").increment(1);
-            }
-        }
-    }
+pub(crate) fn connected(server: impl Display, version: &str) {
+    info!(%server, version, "connected to the store");
+    counter!("parlor_store_connections_total").increment(1);
+}
+
+pub(crate) fn connection_lost(server: impl Display, reason: &str) {
+    warn!(%server, reason, "connection to the store lost");
+    counter!("parlor_store_connections_lost_total").increment(1);
+}
+
+pub(crate) fn failover(from: impl Display, to: impl Display) {
+    warn!(%from, %to, "store failed over to another primary");
+    counter!("parlor_store_failovers_total").increment(1);
+}
+
+pub(crate) fn epoch_raised(epoch: u64, origin: &str) {
+    info!(
+        epoch,
+        origin, "store epoch raised: earlier state is checked again before use"
+    );
+    counter!("parlor_store_epoch_raised_total").increment(1);
+}
+
+pub(crate) fn epoch_raised_locally(epoch: u64, reason: &str) {
+    warn!(
+        epoch,
+        reason,
+        "store epoch raised on this node only because the store rejected the write; it will be retried"
+    );
+    counter!("parlor_store_epoch_unsaved_total").increment(1);
+}
+
+pub(crate) fn breaker_opened(server: &str, reason: &str) {
+    warn!(server, reason, "circuit breaker opened");
+    gauge!("parlor_store_breakers_open").increment(1.0);
+    counter!("parlor_store_breaker_opened_total").increment(1);
+}
+
+pub(crate) fn breaker_closed(server: &str) {
+    info!(server, "circuit breaker closed");
+    gauge!("parlor_store_breakers_open").decrement(1.0);
+}
+
+pub(crate) fn clock_jumped(step_ms: i64) {
+    warn!(step_ms, "the store's clock jumped");
+    counter!("parlor_store_clock_jumps_total").increment(1);
+}
+
+pub(crate) fn topology_changed(primaries: usize) {
+    info!(primaries, "cluster topology changed");
+    counter!("parlor_store_topology_changes_total").increment(1);
+}
+
+pub(crate) fn server_info_denied(server: &str, reason: &str) {
+    warn!(
+        server,
+        reason,
+        "a restarted server cannot be detected because the user may not run INFO: grant `+info`"
+    );
+    counter!("parlor_store_identity_unknown_total").increment(1);
+}
+
+pub(crate) fn script_loaded(server: &str, script: &str) {
+    debug!(server, script, "script loaded on demand");
+    counter!("parlor_store_scripts_loaded_total").increment(1);
+}
+
+pub(crate) fn bus_connected(server: impl Display, topics: usize) {
+    info!(%server, topics, "bus connected");
+    counter!("parlor_store_bus_connections_total").increment(1);
+}
+
+pub(crate) fn bus_lost(reason: &str) {
+    warn!(reason, "bus connection lost");
+    counter!("parlor_store_bus_lost_total").increment(1);
+}
+
+pub(crate) fn bus_subscription_rejected(topic: &[u8], reason: impl Display) {
+    let topic = String::from_utf8_lossy(topic);
+    warn!(%topic, %reason, "bus subscription rejected");
+    counter!("parlor_store_bus_refused_total").increment(1);
+}
+
+pub(crate) fn subscription_lagged(topic: &[u8]) {
+    let topic = String::from_utf8_lossy(topic);
+    debug!(%topic, "bus subscriber too slow, messages dropped");
+    counter!("parlor_store_bus_lagged_total").increment(1);
 }
 
 #[cfg(test)]
@@ -131,8 +121,8 @@ mod tests {
     };
     use parking_lot::Mutex;
 
+    use crate::health::StoreShared;
     use crate::options::StoreOptions;
-    use crate::shared::StoreShared;
 
     /// Values of counters and gauges by name.
     #[derive(Default)]

@@ -1,7 +1,7 @@
 //! [`Error`]: the failures of operations. Each error has one [`ErrorCode`], which each gateway maps to its protocol in
 //! one table.
 
-use parlor_store::{Fault, fault};
+use parlor_store::{StoreErrorClass, classify_error};
 use redis::RedisError;
 
 use crate::api::error_code::Code;
@@ -164,10 +164,10 @@ impl Error {
 
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
-        match fault(&error) {
-            Fault::Unavailable => Self::StoreUnavailable(error),
-            Fault::Full => Self::StoreFull(error),
-            Fault::Rejected => Self::StoreRejected(error),
+        match classify_error(&error) {
+            StoreErrorClass::Unavailable => Self::StoreUnavailable(error),
+            StoreErrorClass::Full => Self::StoreFull(error),
+            StoreErrorClass::Rejected => Self::StoreRejected(error),
         }
     }
 }

@@ -2,21 +2,23 @@
 
 use redis::Value;
 
-use crate::args::{Args, OptionArgs, is_option, to_error_text};
-use crate::commands::scan::ScanArgs;
+use crate::commands::args::{Args, OptionArgs, is_option, to_error_text};
+use crate::commands::reply::{NIL, OK, bulk, bulk_array, flag, integer, scan_page};
+use crate::commands::scan_args::ScanArgs;
 use crate::db::Db;
+use crate::db::sharded_dict::KeyEntry;
 use crate::error::{CommandError, CommandResult, NO_SUCH_KEY, SYNTAX_ERROR};
 use crate::glob;
-use crate::keyspace::KeyEntry;
-use crate::number::parse_int_arg;
-use crate::reply::{NIL, OK, bulk, bulk_array, count, flag, scan_page};
+use crate::numbers::parse_int_arg;
 
 pub fn del(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(count(args[1..].iter().filter(|key| db.delete(key)).count()))
+    Ok(integer(
+        args[1..].iter().filter(|key| db.delete_key(key)).count(),
+    ))
 }
 
 pub fn exists(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(count(
+    Ok(integer(
         args[1..].iter().filter(|key| db.contains(key)).count(),
     ))
 }
@@ -31,7 +33,7 @@ pub fn type_of_key(db: &mut Db, args: Args<'_>) -> CommandResult {
 /// Conditions of the `EXPIRE` commands: `NX`, `XX`, `GT`, `LT`.
 #[derive(Default)]
 struct ExpireCondition {
-    none: bool,
+    nx: bool,
     xx: bool,
     gt: bool,
     lt: bool,
@@ -42,7 +44,7 @@ impl ExpireCondition {
         let mut condition = Self::default();
         for option in OptionArgs::starting_at(args, 3) {
             match () {
-                () if is_option(option, "NX") => condition.none = true,
+                () if is_option(option, "NX") => condition.nx = true,
                 () if is_option(option, "XX") => condition.xx = true,
                 () if is_option(option, "GT") => condition.gt = true,
                 () if is_option(option, "LT") => condition.lt = true,
@@ -55,7 +57,7 @@ impl ExpireCondition {
             }
             db.require_redis_version("7.0.0", "EXPIRE with NX, XX, GT or LT")?;
         }
-        if condition.none && (condition.xx || condition.gt || condition.lt) {
+        if condition.nx && (condition.xx || condition.gt || condition.lt) {
             return Err(CommandError::from_static(
                 "ERR NX and XX, GT or LT options at the same time are not compatible",
             ));
@@ -72,30 +74,31 @@ impl ExpireCondition {
     fn allows(&self, current: Option<u64>, new: i64) -> bool {
         let later = |current: u64| new > current.cast_signed();
         let earlier = |current: u64| new < current.cast_signed();
-        !(self.none && current.is_some()
+        !(self.nx && current.is_some()
             || self.xx && current.is_none()
             || self.gt && !current.is_some_and(later)
             || self.lt && !current.is_none_or(earlier))
     }
 }
 
-fn expire_generic(
-    db: &mut Db,
-    args: Args<'_>,
-    command: &str,
-    unit: i64,
-    from_now: bool,
-) -> CommandResult {
+/// What a time in an argument or reply counts from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TimeOrigin {
+    FromNow,
+    FromEpoch,
+}
+
+/// The `EXPIRE` commands, with times of `unit` ms.
+pub fn expire(db: &mut Db, args: Args<'_>, unit: i64, origin: TimeOrigin) -> CommandResult {
     let condition = ExpireCondition::parse(db, args)?;
-    let invalid = || CommandError::invalid_expire(command);
-    let base = if from_now { db.now().cast_signed() } else { 0 };
+    let base = match origin {
+        TimeOrigin::FromNow => db.now().cast_signed(),
+        TimeOrigin::FromEpoch => 0,
+    };
     let deadline = parse_int_arg(args[2])?
         .checked_mul(unit)
-        .ok_or_else(invalid)?;
-    if deadline > i64::MAX - base {
-        return Err(invalid());
-    }
-    let deadline = deadline + base;
+        .and_then(|deadline| deadline.checked_add(base))
+        .ok_or_else(|| CommandError::invalid_expire(args[0]))?;
     // Without options, the usual case, the key is looked up once.
     if args.len() > 3 {
         let current = db.entry(args[1]).map(KeyEntry::deadline);
@@ -103,55 +106,24 @@ fn expire_generic(
             return Ok(flag(false));
         }
     }
-    Ok(flag(db.set_deadline(
-        args[1],
-        Some(u64::try_from(deadline).unwrap_or(0)),
-    )))
+    let deadline = u64::try_from(deadline).unwrap_or(0);
+    Ok(flag(db.set_deadline(args[1], Some(deadline))))
 }
 
-pub fn expire(db: &mut Db, args: Args<'_>) -> CommandResult {
-    expire_generic(db, args, "expire", 1_000, true)
-}
-
-pub fn pexpire(db: &mut Db, args: Args<'_>) -> CommandResult {
-    expire_generic(db, args, "pexpire", 1, true)
-}
-
-pub fn expireat(db: &mut Db, args: Args<'_>) -> CommandResult {
-    expire_generic(db, args, "expireat", 1_000, false)
-}
-
-pub fn pexpireat(db: &mut Db, args: Args<'_>) -> CommandResult {
-    expire_generic(db, args, "pexpireat", 1, false)
-}
-
-/// Shared by the `TTL` commands: -2 if the key does not exist, -1 if it has no deadline, otherwise the result of `time`
-/// for the deadline and the current time.
-fn ttl_generic(db: &mut Db, key: &[u8], time: impl FnOnce(u64, u64) -> u64) -> CommandResult {
-    let now = db.now();
-    Ok(Value::Int(match db.entry(key).map(KeyEntry::deadline) {
-        None => -2,
-        Some(None) => -1,
-        Some(Some(deadline)) => time(deadline, now).cast_signed(),
-    }))
-}
-
-pub fn ttl(db: &mut Db, args: Args<'_>) -> CommandResult {
-    ttl_generic(db, args[1], |deadline, now| {
-        (deadline.saturating_sub(now) + 500) / 1_000
-    })
-}
-
-pub fn pttl(db: &mut Db, args: Args<'_>) -> CommandResult {
-    ttl_generic(db, args[1], u64::saturating_sub)
-}
-
-pub fn expiretime(db: &mut Db, args: Args<'_>) -> CommandResult {
-    ttl_generic(db, args[1], |deadline, _| (deadline + 500) / 1_000)
-}
-
-pub fn pexpiretime(db: &mut Db, args: Args<'_>) -> CommandResult {
-    ttl_generic(db, args[1], |deadline, _| deadline)
+/// The `TTL` commands, with times of `unit` ms: -2 if the key does not exist, -1 if it has no deadline.
+pub fn ttl(db: &mut Db, args: Args<'_>, unit: u64, origin: TimeOrigin) -> CommandResult {
+    let base = match origin {
+        TimeOrigin::FromNow => db.now(),
+        TimeOrigin::FromEpoch => 0,
+    };
+    let rounded = |deadline: u64| (deadline.saturating_sub(base) + unit / 2) / unit;
+    Ok(Value::Int(
+        match db.entry(args[1]).map(KeyEntry::deadline) {
+            None => -2,
+            Some(None) => -1,
+            Some(Some(deadline)) => rounded(deadline).cast_signed(),
+        },
+    ))
 }
 
 pub fn persist(db: &mut Db, args: Args<'_>) -> CommandResult {
@@ -167,7 +139,7 @@ pub fn persist(db: &mut Db, args: Args<'_>) -> CommandResult {
 pub fn keys(db: &mut Db, args: Args<'_>) -> CommandResult {
     let now = db.now();
     let visible = db
-        .keys()
+        .dict()
         .iter()
         .filter(|(_, entry)| !entry.is_expired(now))
         .map(|(key, _)| key);
@@ -180,11 +152,11 @@ pub fn scan(db: &mut Db, args: Args<'_>) -> CommandResult {
     let scan = ScanArgs::parse(db, args, 1)?;
     let now = db.now();
     let mut found = Vec::new();
-    let next = db.keys().scan(scan.cursor, scan.count, |key, entry| {
-        let of_kind = scan
-            .kind
-            .is_none_or(|kind| is_option(kind, entry.value.value_type().name()));
-        if of_kind && !entry.is_expired(now) && scan.matches_pattern(key) {
+    let next = db.dict().scan(scan.cursor, scan.count, |key, entry| {
+        let has_type = scan
+            .value_type
+            .is_none_or(|name| is_option(name, entry.value.value_type().name()));
+        if has_type && !entry.is_expired(now) && scan.matches_pattern(key) {
             found.push(bulk(&**key));
         }
     });
@@ -194,11 +166,9 @@ pub fn scan(db: &mut Db, args: Args<'_>) -> CommandResult {
 pub fn randomkey(db: &mut Db, _: Args<'_>) -> CommandResult {
     // `contains` deletes an expired key, so the loop ends.
     loop {
-        let random = db.rng_state();
-        let Some((key, _)) = db.keys().random_entry(random) else {
+        let Some(key) = db.dict().random_key().cloned() else {
             return Ok(NIL);
         };
-        let key = key.clone();
         if db.contains(&key) {
             return Ok(bulk(&*key));
         }
@@ -207,8 +177,8 @@ pub fn randomkey(db: &mut Db, _: Args<'_>) -> CommandResult {
 
 pub fn dbsize(db: &mut Db, _: Args<'_>) -> CommandResult {
     // Deletes expired keys first, so that the count is exact unless very many keys have just expired.
-    db.sweep(1_000);
-    Ok(count(db.keys().len()))
+    db.delete_expired(1_000);
+    Ok(integer(db.dict().len()))
 }
 
 pub fn flushall(db: &mut Db, args: Args<'_>) -> CommandResult {
@@ -222,8 +192,8 @@ pub fn flushall(db: &mut Db, args: Args<'_>) -> CommandResult {
 }
 
 pub fn rename(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let (value, deadline) = db.take(args[1]).ok_or(NO_SUCH_KEY)?;
-    db.put(args[2], value, deadline);
+    let (value, deadline) = db.take_key(args[1]).ok_or(NO_SUCH_KEY)?;
+    db.replace_value(args[2], value, deadline);
     Ok(OK)
 }
 
@@ -244,7 +214,7 @@ pub fn copy(db: &mut Db, args: Args<'_>) -> CommandResult {
     while let Some(option) = options.next() {
         if is_option(option, "REPLACE") {
             replace = true;
-        } else if is_option(option, "DB") && options.left() > 0 {
+        } else if is_option(option, "DB") && options.remaining() > 0 {
             if options.next_int()? != 0 {
                 return Err(CommandError::from_static("ERR DB index is out of range"));
             }
@@ -264,6 +234,6 @@ pub fn copy(db: &mut Db, args: Args<'_>) -> CommandResult {
     if !replace && db.contains(args[2]) {
         return Ok(flag(false));
     }
-    db.put(args[2], value, deadline);
+    db.replace_value(args[2], value, deadline);
     Ok(flag(true))
 }

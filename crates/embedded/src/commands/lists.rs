@@ -2,16 +2,16 @@
 
 use redis::Value;
 
-use crate::args::{Args, OptionArgs, is_option, window};
-use crate::commands::counts::{MpopArgs, parse_count};
+use crate::commands::args::{Args, OptionArgs, is_option, resolve_range, to_error_text};
+use crate::commands::count_args::{MpopArgs, parse_count};
+use crate::commands::reply::{NIL, OK, array, bulk, bulk_array, bulk_or_nil, integer};
 use crate::db::Db;
-use crate::edit::JournaledCollection;
+use crate::db::journaled_collection::JournaledCollection;
 use crate::error::{
     CommandError, CommandResult, INDEX_OUT_OF_RANGE, MUST_BE_POSITIVE, NO_SUCH_KEY, SYNTAX_ERROR,
 };
-use crate::number::parse_int_arg;
-use crate::reply::{NIL, OK, array, bulk, bulk_array, bulk_or_nil, count};
-use crate::value::{List, ListEnd, SharedBytes};
+use crate::numbers::parse_int_arg;
+use crate::values::{List, ListEnd, SharedBytes};
 
 fn push_all(
     list: &mut JournaledCollection<'_, List>,
@@ -21,32 +21,16 @@ fn push_all(
     for item in items {
         list.push(end, item);
     }
-    Ok(count(list.len()))
+    Ok(integer(list.len()))
 }
 
-fn push(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
-    db.edit(args[1], |list| push_all(list, end, &args[2..]))
+pub fn push(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
+    db.update_or_create(args[1], |list| push_all(list, end, &args[2..]))
 }
 
-fn push_existing(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
+pub fn push_existing(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
     let len = db.update_existing(args[1], |list| push_all(list, end, &args[2..]))?;
     Ok(len.unwrap_or(Value::Int(0)))
-}
-
-pub fn lpush(db: &mut Db, args: Args<'_>) -> CommandResult {
-    push(db, args, ListEnd::Head)
-}
-
-pub fn rpush(db: &mut Db, args: Args<'_>) -> CommandResult {
-    push(db, args, ListEnd::Tail)
-}
-
-pub fn lpushx(db: &mut Db, args: Args<'_>) -> CommandResult {
-    push_existing(db, args, ListEnd::Head)
-}
-
-pub fn rpushx(db: &mut Db, args: Args<'_>) -> CommandResult {
-    push_existing(db, args, ListEnd::Tail)
 }
 
 fn pop_count(list: &mut JournaledCollection<'_, List>, end: ListEnd, wanted: usize) -> Value {
@@ -54,9 +38,9 @@ fn pop_count(list: &mut JournaledCollection<'_, List>, end: ListEnd, wanted: usi
     array((0..wanted).map(|_| bulk_or_nil(list.pop(end))))
 }
 
-fn pop(db: &mut Db, args: Args<'_>, end: ListEnd, name: &str) -> CommandResult {
+pub fn pop(db: &mut Db, args: Args<'_>, end: ListEnd) -> CommandResult {
     if args.len() > 3 {
-        return Err(CommandError::wrong_arity(name));
+        return Err(CommandError::wrong_arity(&to_error_text(args[0])));
     }
     let wanted = args
         .get(2)
@@ -71,23 +55,15 @@ fn pop(db: &mut Db, args: Args<'_>, end: ListEnd, name: &str) -> CommandResult {
     Ok(popped.unwrap_or(NIL))
 }
 
-pub fn lpop(db: &mut Db, args: Args<'_>) -> CommandResult {
-    pop(db, args, ListEnd::Head, "lpop")
-}
-
-pub fn rpop(db: &mut Db, args: Args<'_>) -> CommandResult {
-    pop(db, args, ListEnd::Tail, "rpop")
-}
-
 pub fn lmpop(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let asked = MpopArgs::parse(args, "LEFT", "RIGHT")?;
-    let end = if asked.from_start {
+    let options = MpopArgs::parse(args, "LEFT", "RIGHT")?;
+    let end = if options.from_start {
         ListEnd::Head
     } else {
         ListEnd::Tail
     };
-    for key in asked.keys {
-        let popped = db.update_existing(key, |list| Ok(pop_count(list, end, asked.count)))?;
+    for key in options.keys {
+        let popped = db.update_existing(key, |list| Ok(pop_count(list, end, options.count)))?;
         if let Some(popped) = popped {
             return Ok(array([bulk(*key), popped]));
         }
@@ -96,15 +72,17 @@ pub fn lmpop(db: &mut Db, args: Args<'_>) -> CommandResult {
 }
 
 pub fn llen(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(count(db.read::<List>(args[1])?.map_or(0, List::len)))
+    Ok(integer(
+        db.get_collection::<List>(args[1])?.map_or(0, List::len),
+    ))
 }
 
 pub fn lrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (start, stop) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
-    let Some(list) = db.read::<List>(args[1])? else {
+    let Some(list) = db.get_collection::<List>(args[1])? else {
         return Ok(array([]));
     };
-    Ok(bulk_array(list.items().range(window(
+    Ok(bulk_array(list.items().range(resolve_range(
         start,
         stop,
         list.len(),
@@ -121,67 +99,71 @@ fn resolve_index(index: i64, len: usize) -> Option<usize> {
 
 pub fn lindex(db: &mut Db, args: Args<'_>) -> CommandResult {
     // If the key does not exist, Redis does not parse the index.
-    let Some(list) = db.read::<List>(args[1])? else {
+    let Some(list) = db.get_collection::<List>(args[1])? else {
         return Ok(NIL);
     };
-    let place = resolve_index(parse_int_arg(args[2])?, list.len());
-    Ok(bulk_or_nil(place.and_then(|place| list.items().get(place))))
+    let index = resolve_index(parse_int_arg(args[2])?, list.len());
+    Ok(bulk_or_nil(index.and_then(|index| list.items().get(index))))
 }
 
 pub fn lset(db: &mut Db, args: Args<'_>) -> CommandResult {
     let set = db.update_existing::<List, _>(args[1], |list| {
-        let place = resolve_index(parse_int_arg(args[2])?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
-        list.set(place, args[3]);
+        let index = resolve_index(parse_int_arg(args[2])?, list.len()).ok_or(INDEX_OUT_OF_RANGE)?;
+        list.set(index, args[3]);
         Ok(OK)
     })?;
     set.ok_or(NO_SUCH_KEY)
 }
 
 pub fn linsert(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let behind = is_option(args[2], "AFTER");
-    if !behind && !is_option(args[2], "BEFORE") {
+    let after_pivot = is_option(args[2], "AFTER");
+    if !after_pivot && !is_option(args[2], "BEFORE") {
         return Err(SYNTAX_ERROR);
     }
     let len = db.update_existing::<List, _>(args[1], |list| {
         let Some(pivot) = list.items().iter().position(|item| **item == *args[3]) else {
             return Ok(Value::Int(-1));
         };
-        list.insert(pivot + usize::from(behind), args[4]);
-        Ok(count(list.len()))
+        list.insert(pivot + usize::from(after_pivot), args[4]);
+        Ok(integer(list.len()))
     })?;
     Ok(len.unwrap_or(Value::Int(0)))
 }
 
 pub fn lrem(db: &mut Db, args: Args<'_>) -> CommandResult {
     let wanted = parse_int_arg(args[2])?;
-    let most = match wanted {
+    let max_matches = match wanted {
         0 => usize::MAX,
         _ => usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX),
     };
     let removed = db.update_existing::<List, _>(args[1], |list| {
-        let hit = |(at, item): (usize, &SharedBytes)| (**item == *args[3]).then_some(at);
+        let matching_index = |(at, item): (usize, &SharedBytes)| (**item == *args[3]).then_some(at);
         let items = list.items().iter().enumerate();
         let positions: Vec<usize> = if wanted < 0 {
-            let mut positions: Vec<_> = items.rev().filter_map(hit).take(most).collect();
+            let mut positions: Vec<_> = items
+                .rev()
+                .filter_map(matching_index)
+                .take(max_matches)
+                .collect();
             positions.reverse();
             positions
         } else {
-            items.filter_map(hit).take(most).collect()
+            items.filter_map(matching_index).take(max_matches).collect()
         };
         list.remove(&positions);
         Ok(positions.len())
     })?;
-    Ok(count(removed.unwrap_or(0)))
+    Ok(integer(removed.unwrap_or(0)))
 }
 
 pub fn ltrim(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (start, stop) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
-    let Some(list) = db.read::<List>(args[1])? else {
+    let Some(list) = db.get_collection::<List>(args[1])? else {
         return Ok(OK);
     };
-    let keep = window(start, stop, list.len());
+    let keep = resolve_range(start, stop, list.len());
     if keep.is_empty() {
-        db.delete(args[1]);
+        db.delete_key(args[1]);
         return Ok(OK);
     }
     db.update_existing::<List, _>(args[1], |list| {
@@ -236,42 +218,32 @@ fn parse_lpos_options(args: Args<'_>) -> Result<LposOptions, CommandError> {
 
 pub fn lpos(db: &mut Db, args: Args<'_>) -> CommandResult {
     let search = parse_lpos_options(args)?;
-    let list = db.read::<List>(args[1])?;
+    let list = db.get_collection::<List>(args[1])?;
     let items = list
         .into_iter()
         .flat_map(|list| list.items().iter().enumerate());
-    let most = if search.max_len == 0 {
-        usize::MAX
-    } else {
-        search.max_len
+    let max_compared = match search.max_len {
+        0 => usize::MAX,
+        max_len => max_len,
     };
     // `i64::MIN` has no positive counterpart. As in Redis, it selects the first match.
     let skip = usize::try_from(search.rank.wrapping_abs()).map_or(0, |rank| rank - 1);
-    let hit = |(at, item): (usize, &SharedBytes)| (**item == *args[2]).then(|| count(at));
+    let matching_index =
+        |(at, item): (usize, &SharedBytes)| (**item == *args[2]).then(|| integer(at));
     let wanted = match search.count {
         None => 1,
         Some(0) => usize::MAX,
         Some(count) => count,
     };
-    let found: Vec<Value> = if search.rank < 0 {
-        items
-            .rev()
-            .take(most)
-            .filter_map(hit)
-            .skip(skip)
-            .take(wanted)
-            .collect()
-    } else {
-        items
-            .take(most)
-            .filter_map(hit)
-            .skip(skip)
-            .take(wanted)
-            .collect()
+    let items: Box<dyn Iterator<Item = _>> = match search.rank < 0 {
+        true => Box::new(items.rev()),
+        false => Box::new(items),
     };
+    let found = items.take(max_compared).filter_map(matching_index);
+    let mut found = found.skip(skip).take(wanted);
     match search.count {
-        None => Ok(found.into_iter().next().unwrap_or(NIL)),
-        Some(_) => Ok(Value::Array(found)),
+        None => Ok(found.next().unwrap_or(NIL)),
+        Some(_) => Ok(array(found)),
     }
 }
 
@@ -285,12 +257,12 @@ fn parse_end(arg: &[u8]) -> Result<ListEnd, CommandError> {
     }
 }
 
-fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> CommandResult {
+pub fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> CommandResult {
     let (source, target) = (args[1], args[2]);
-    if db.read::<List>(source)?.is_none() {
+    if db.get_collection::<List>(source)?.is_none() {
         return Ok(NIL);
     }
-    db.read::<List>(target)?;
+    db.get_collection::<List>(target)?;
     let item = db.update_existing::<List, _>(source, |list| {
         let item = list.pop(from);
         // The item is pushed before the change ends: a list of one item would otherwise be deleted and lose its
@@ -306,7 +278,7 @@ fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> Command
         return Ok(NIL);
     };
     if source != target {
-        db.edit::<List, _>(target, |list| {
+        db.update_or_create::<List, _>(target, |list| {
             list.push(to, &item);
             Ok(())
         })?;
@@ -317,8 +289,4 @@ fn move_item(db: &mut Db, args: Args<'_>, from: ListEnd, to: ListEnd) -> Command
 pub fn lmove(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (from, to) = (parse_end(args[3])?, parse_end(args[4])?);
     move_item(db, args, from, to)
-}
-
-pub fn rpoplpush(db: &mut Db, args: Args<'_>) -> CommandResult {
-    move_item(db, args, ListEnd::Tail, ListEnd::Head)
 }

@@ -2,11 +2,11 @@
 
 use redis::Value;
 
-use crate::args::{Args, is_option};
+use crate::commands::args::{Args, is_option};
+use crate::commands::reply::{OK, array, bulk};
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult};
-use crate::number::parse_int_arg;
-use crate::reply::{OK, array, bulk};
+use crate::numbers::parse_int_arg;
 
 pub fn ping(_: &mut Db, args: Args<'_>) -> CommandResult {
     match args {
@@ -37,7 +37,7 @@ pub fn info(db: &mut Db, args: Args<'_>) -> CommandResult {
     if args.len() > 2 {
         db.require_redis_version("7.0.0", "INFO with several sections")?;
     }
-    let every = args.len() == 1
+    let all_sections = args.len() == 1
         || args[1..].iter().any(|s| {
             ["all", "default", "everything"]
                 .iter()
@@ -45,7 +45,9 @@ pub fn info(db: &mut Db, args: Args<'_>) -> CommandResult {
         });
     let text: String = info_sections(db)
         .into_iter()
-        .filter(|(name, _)| every || args[1..].iter().any(|section| is_option(section, name)))
+        .filter(|(name, _)| {
+            all_sections || args[1..].iter().any(|section| is_option(section, name))
+        })
         .map(|(name, lines)| {
             let lines: String = lines
                 .iter()
@@ -62,7 +64,7 @@ pub fn info(db: &mut Db, args: Args<'_>) -> CommandResult {
 type InfoSection = (&'static str, Vec<(&'static str, String)>);
 
 fn info_sections(db: &Db) -> Vec<InfoSection> {
-    let keys = db.keys();
+    let keys = db.dict();
     let server = vec![
         // The Redis version whose behaviour the engine has. Clients choose their commands by it.
         ("redis_version", "7.0.15".to_owned()),

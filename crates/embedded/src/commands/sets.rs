@@ -1,76 +1,81 @@
 //! Set commands. A command on several sets checks the type of every key before it reads a member.
 
-use redis::Value as Answer;
+use redis::Value;
 
-use crate::args::{Args, is_option};
-use crate::commands::counts::{NEGATIVE_LIMIT, NO_KEYS, parse_count};
-use crate::commands::random;
-use crate::commands::scan::ScanArgs;
+use crate::commands::args::{Args, is_option};
+use crate::commands::count_args::{NEGATIVE_LIMIT, NO_KEYS, parse_count};
+use crate::commands::random_pick::{parse_random_count, random_index, random_indexes};
+use crate::commands::reply::{NIL, array, bulk, bulk_array, bulk_or_nil, flag, integer};
+use crate::commands::scan_args::scan_collection;
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, MUST_BE_POSITIVE, SYNTAX_ERROR};
-use crate::reply::{NIL, array, bulk, bulk_array, bulk_or_nil, count, flag, scan_page};
-use crate::value::{Collection, CompactMap, Set, SharedBytes, Value};
+use crate::values::{Collection, CompactMap, Set, SharedBytes, StoredValue};
 
 pub fn sadd(db: &mut Db, args: Args<'_>) -> CommandResult {
-    db.edit::<Set, _>(args[1], |set| {
-        Ok(count(
+    db.update_or_create::<Set, _>(args[1], |set| {
+        Ok(integer(
             args[2..].iter().filter(|member| set.insert(member)).count(),
         ))
     })
 }
 
 pub fn srem(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let gone = db.update_existing::<Set, _>(args[1], |set| {
+    let removed = db.update_existing::<Set, _>(args[1], |set| {
         Ok(args[2..].iter().filter(|member| set.remove(member)).count())
     })?;
-    Ok(count(gone.unwrap_or(0)))
+    Ok(integer(removed.unwrap_or(0)))
 }
 
 pub fn sismember(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(flag(
-        db.read::<Set>(args[1])?
+        db.get_collection::<Set>(args[1])?
             .is_some_and(|set| set.contains(args[2])),
     ))
 }
 
 pub fn smismember(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let set = db.read::<Set>(args[1])?;
+    let set = db.get_collection::<Set>(args[1])?;
     let one = |member: &&[u8]| flag(set.is_some_and(|set| set.contains(member)));
     Ok(array(args[2..].iter().map(one)))
 }
 
 pub fn scard(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(count(db.read::<Set>(args[1])?.map_or(0, CompactMap::len)))
+    Ok(integer(
+        db.get_collection::<Set>(args[1])?
+            .map_or(0, CompactMap::len),
+    ))
 }
 
-fn members(set: &Set) -> Answer {
+fn members(set: &Set) -> Value {
     bulk_array(set.iter().map(|(member, ())| member))
 }
 
 pub fn smembers(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(db.read::<Set>(args[1])?.map_or_else(|| array([]), members))
+    Ok(db
+        .get_collection::<Set>(args[1])?
+        .map_or_else(|| array([]), members))
 }
 
 pub fn smove(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (source, target, member) = (args[1], args[2], args[3]);
-    let Some(set) = db.read::<Set>(source)? else {
+    let Some(set) = db.get_collection::<Set>(source)? else {
         return Ok(flag(false));
     };
     let is_member = set.contains(member);
-    db.read::<Set>(target)?;
+    db.get_collection::<Set>(target)?;
     if is_member && source != target {
         db.update_existing::<Set, _>(source, |set| Ok(set.remove(member)))?;
-        db.edit::<Set, _>(target, |set| Ok(set.insert(member)))?;
+        db.update_or_create::<Set, _>(target, |set| Ok(set.insert(member)))?;
     }
     Ok(flag(is_member))
 }
 
 /// Members at random positions: distinct members, or with repetition if `wanted` is negative.
-fn random_members(set: &Set, seed: u64, wanted: i64) -> Vec<SharedBytes> {
-    let positions = random::random_indexes(seed, set.len(), wanted);
+fn random_members(set: &Set, wanted: i64) -> Vec<SharedBytes> {
+    let positions = random_indexes(set.len(), wanted);
     positions
         .into_iter()
-        .filter_map(|at| set.at(at))
+        .filter_map(|at| set.get_index(at))
         .map(|(member, ())| member.clone())
         .collect()
 }
@@ -81,44 +86,32 @@ pub fn spop(db: &mut Db, args: Args<'_>) -> CommandResult {
         Some([wanted]) => Some(parse_count(0, wanted, MUST_BE_POSITIVE)?),
         Some(_) => return Err(SYNTAX_ERROR),
     };
-    let seed = db.rng_state();
-    let Some(wanted) = wanted else {
-        let popped = db.update_existing::<Set, _>(args[1], |set| {
-            let picked = set
-                .at(random::one(seed, set.len()))
-                .map(|(member, ())| member.clone());
-            picked.iter().for_each(|member| {
-                set.remove(member);
-            });
-            Ok(picked)
-        })?;
-        return Ok(bulk_or_nil(popped.flatten()));
-    };
     let popped = db.update_existing::<Set, _>(args[1], |set| {
-        let popped = random_members(set, seed, i64::try_from(wanted).unwrap_or(i64::MAX));
+        let count = i64::try_from(wanted.unwrap_or(1)).unwrap_or(i64::MAX);
+        let popped = random_members(set, count);
         for member in &popped {
             set.remove(member);
         }
         Ok(popped)
     })?;
-    Ok(bulk_array(popped.unwrap_or_default()))
+    let popped = popped.unwrap_or_default();
+    Ok(match wanted {
+        None => bulk_or_nil(popped.first()),
+        Some(_) => bulk_array(popped),
+    })
 }
 
 pub fn srandmember(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let seed = db.rng_state();
     match args.get(2..) {
         Some([]) | None => {
-            let set = db.read::<Set>(args[1])?;
-            let picked = set.and_then(|set| set.at(random::one(seed, set.len())));
+            let set = db.get_collection::<Set>(args[1])?;
+            let picked = set.and_then(|set| set.get_index(random_index(set.len())));
             Ok(picked.map_or(NIL, |(member, ())| bulk(&**member)))
         }
         Some([wanted]) => {
-            let wanted = random::parse_random_count(wanted, false)?;
-            let set = db.read::<Set>(args[1])?;
-            Ok(set.map_or_else(
-                || array([]),
-                |set| bulk_array(random_members(set, seed, wanted)),
-            ))
+            let wanted = parse_random_count(wanted, false)?;
+            let set = db.get_collection::<Set>(args[1])?;
+            Ok(set.map_or_else(|| array([]), |set| bulk_array(random_members(set, wanted))))
         }
         Some(_) => Err(SYNTAX_ERROR),
     }
@@ -127,12 +120,15 @@ pub fn srandmember(db: &mut Db, args: Args<'_>) -> CommandResult {
 /// The sets of several keys. `None` stands for an absent key.
 fn sets_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Option<&'a Set>>, CommandError> {
     for key in keys {
-        db.read::<Set>(key)?;
+        db.get_collection::<Set>(key)?;
     }
-    let keyspace = db.keys();
+    let dict = db.dict();
     Ok(keys
         .iter()
-        .map(|key| keyspace.get(key).and_then(|entry| Set::of(&entry.value)))
+        .map(|key| {
+            dict.get(key)
+                .and_then(|entry| Set::from_value(&entry.value))
+        })
         .collect())
 }
 
@@ -145,16 +141,16 @@ fn visit_intersection(sets: &[Option<&Set>], limit: usize, mut visit: impl FnMut
     let Some((smallest, others)) = sets.split_first() else {
         return;
     };
-    let everywhere = |member: &&SharedBytes| others.iter().all(|set| set.contains(member));
+    let is_in_all = |member: &&SharedBytes| others.iter().all(|set| set.contains(member));
     smallest
         .iter()
         .map(|(member, ())| member)
-        .filter(everywhere)
+        .filter(is_in_all)
         .take(limit)
         .for_each(&mut visit);
 }
 
-fn intersection(sets: &[Option<&Set>]) -> Set {
+pub fn intersection(sets: &[Option<&Set>]) -> Set {
     let mut result = Set::default();
     visit_intersection(sets, usize::MAX, |member| {
         result.insert(member.clone(), ());
@@ -162,7 +158,7 @@ fn intersection(sets: &[Option<&Set>]) -> Set {
     result
 }
 
-fn union(sets: &[Option<&Set>]) -> Set {
+pub fn union(sets: &[Option<&Set>]) -> Set {
     let mut result = Set::default();
     for (member, ()) in sets.iter().flatten().flat_map(|set| set.iter()) {
         result.insert(member.clone(), ());
@@ -170,7 +166,7 @@ fn union(sets: &[Option<&Set>]) -> Set {
     result
 }
 
-fn difference(sets: &[Option<&Set>]) -> Set {
+pub fn difference(sets: &[Option<&Set>]) -> Set {
     let mut result = Set::default();
     let Some((Some(first), others)) = sets.split_first() else {
         return result;
@@ -185,39 +181,15 @@ fn difference(sets: &[Option<&Set>]) -> Set {
 
 type SetOperation = fn(&[Option<&Set>]) -> Set;
 
-fn reply_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
+pub fn reply_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
     Ok(members(&combine(&sets_of_keys(db, &args[1..])?)))
 }
 
-fn store_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
+pub fn store_combined(db: &mut Db, args: Args<'_>, combine: SetOperation) -> CommandResult {
     let result = combine(&sets_of_keys(db, &args[2..])?);
     let len = result.len();
-    db.put(args[1], Value::Set(result), None);
-    Ok(count(len))
-}
-
-pub fn sinter(db: &mut Db, args: Args<'_>) -> CommandResult {
-    reply_combined(db, args, intersection)
-}
-
-pub fn sunion(db: &mut Db, args: Args<'_>) -> CommandResult {
-    reply_combined(db, args, union)
-}
-
-pub fn sdiff(db: &mut Db, args: Args<'_>) -> CommandResult {
-    reply_combined(db, args, difference)
-}
-
-pub fn sinterstore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    store_combined(db, args, intersection)
-}
-
-pub fn sunionstore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    store_combined(db, args, union)
-}
-
-pub fn sdiffstore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    store_combined(db, args, difference)
+    db.replace_value(args[1], StoredValue::Set(result), None);
+    Ok(integer(len))
 }
 
 pub fn sintercard(db: &mut Db, args: Args<'_>) -> CommandResult {
@@ -242,19 +214,15 @@ pub fn sintercard(db: &mut Db, args: Args<'_>) -> CommandResult {
         if limit == 0 { usize::MAX } else { limit },
         |_| found += 1,
     );
-    Ok(count(found))
+    Ok(integer(found))
 }
 
 pub fn sscan(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let scan = ScanArgs::parse_for_collection::<Set>(db, args)?;
-    let Some((scan, set)) = scan.zip(db.read::<Set>(args[1])?) else {
-        return Ok(scan_page(0, Vec::new()));
-    };
-    let mut found = Vec::new();
-    let next = set.scan(scan.cursor, scan.count, |member, ()| {
-        if scan.matches_pattern(member) {
-            found.push(bulk(&**member));
-        }
-    });
-    Ok(scan_page(next, found))
+    scan_collection(db, args, |set: &Set, scan, found| {
+        set.scan(scan.cursor, scan.count, |member, ()| {
+            if scan.matches_pattern(member) {
+                found.push(bulk(&**member));
+            }
+        })
+    })
 }

@@ -2,12 +2,12 @@
 
 use redis::Value;
 
-use crate::args::{Args, OptionArgs, is_option, window};
+use crate::commands::args::{Args, OptionArgs, is_option, resolve_range};
+use crate::commands::reply::{NIL, OK, array, bulk, bulk_or_nil, flag, integer};
 use crate::db::{Db, ExpireUpdate};
 use crate::error::{CommandError, CommandResult, INCREMENT_OVERFLOW, NOT_AN_INTEGER, SYNTAX_ERROR};
-use crate::number::{add_floats, parse_int_arg};
-use crate::reply::{NIL, OK, array, bulk, bulk_or_nil, count, flag};
-use crate::value::StringValue;
+use crate::numbers::{add_floats, parse_int_arg};
+use crate::values::StringValue;
 
 /// Maximum length of a string, as in Redis.
 const MAX_STRING_BYTES: usize = 512 * 1024 * 1024;
@@ -15,7 +15,9 @@ const STRING_TOO_LONG: CommandError =
     CommandError::from_static("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 pub fn get(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(bulk_or_nil(db.text(args[1])?.map(StringValue::bytes)))
+    Ok(bulk_or_nil(
+        db.get_string(args[1])?.map(StringValue::to_bytes),
+    ))
 }
 
 /// Options of `SET`.
@@ -26,44 +28,46 @@ struct SetOptions {
 }
 
 fn parse_set_options(db: &Db, args: Args<'_>) -> Result<SetOptions, CommandError> {
-    let (mut only_if, mut expiry, mut give_old) = (None, None, false);
+    let (mut must_exist, mut expiry, mut return_old) = (None, None, false);
     let mut options = OptionArgs::starting_at(args, 3);
     while let Some(option) = options.next() {
-        if is_option(option, "NX") && only_if != Some(true) {
-            only_if = Some(false);
-        } else if is_option(option, "XX") && only_if != Some(false) {
-            only_if = Some(true);
+        if is_option(option, "NX") && must_exist != Some(true) {
+            must_exist = Some(false);
+        } else if is_option(option, "XX") && must_exist != Some(false) {
+            must_exist = Some(true);
         } else if is_option(option, "GET") {
-            give_old = true;
+            return_old = true;
         } else if is_option(option, "KEEPTTL") && expiry.is_none() {
             expiry = Some((option, None));
-        } else if ["EX", "PX", "EXAT", "PXAT"]
-            .iter()
-            .any(|name| is_option(option, name))
-            && expiry.is_none()
-        {
+        } else if is_expire_unit(option) && expiry.is_none() {
             expiry = Some((option, Some(options.next_value()?)));
         } else {
             return Err(SYNTAX_ERROR);
         }
     }
-    if give_old && only_if == Some(false) {
+    if return_old && must_exist == Some(false) {
         db.require_redis_version("7.0.0", "SET with NX and GET")?;
     }
     let expiry = match expiry {
         None => ExpireUpdate::Clear,
         Some((_, None)) => ExpireUpdate::Keep,
-        Some((unit, Some(value))) => ExpireUpdate::At(parse_deadline(db, "set", unit, value)?),
+        Some((unit, Some(value))) => ExpireUpdate::At(parse_deadline(db, args[0], unit, value)?),
     };
     Ok(SetOptions {
-        must_exist: only_if,
+        must_exist,
         expiry,
-        return_old: give_old,
+        return_old,
     })
 }
 
+fn is_expire_unit(option: &[u8]) -> bool {
+    ["EX", "PX", "EXAT", "PXAT"]
+        .iter()
+        .any(|unit| is_option(option, unit))
+}
+
 /// Deadline for the value of `EX`, `PX`, `EXAT` or `PXAT`.
-fn parse_deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u64, CommandError> {
+fn parse_deadline(db: &Db, command: &[u8], unit: &[u8], value: &[u8]) -> Result<u64, CommandError> {
     let invalid = || CommandError::invalid_expire(command);
     let mut time = parse_int_arg(value)?;
     if time <= 0 {
@@ -84,7 +88,7 @@ fn parse_deadline(db: &Db, command: &str, unit: &[u8], value: &[u8]) -> Result<u
 fn set_or_delete(db: &mut Db, key: &[u8], text: StringValue, expiry: ExpireUpdate) {
     match expiry {
         ExpireUpdate::At(deadline) if deadline <= db.now() => {
-            db.delete(key);
+            db.delete_key(key);
         }
         expiry => db.set_string(key, text, expiry),
     }
@@ -94,7 +98,7 @@ pub fn set(db: &mut Db, args: Args<'_>) -> CommandResult {
     let key = args[1];
     let options = parse_set_options(db, args)?;
     let old = match options.return_old {
-        true => Some(bulk_or_nil(db.text(key)?.map(StringValue::bytes))),
+        true => Some(bulk_or_nil(db.get_string(key)?.map(StringValue::to_bytes))),
         false => None,
     };
     if options
@@ -115,15 +119,11 @@ pub fn setnx(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(flag(free))
 }
 
-pub fn setex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let at = parse_deadline(db, "setex", b"EX", args[2])?;
-    db.set_string(args[1], StringValue::from(args[3]), ExpireUpdate::At(at));
-    Ok(OK)
-}
-
-pub fn psetex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let at = parse_deadline(db, "psetex", b"PX", args[2])?;
-    db.set_string(args[1], StringValue::from(args[3]), ExpireUpdate::At(at));
+/// `SETEX` and `PSETEX`, with a TTL in this unit.
+pub fn setex(db: &mut Db, args: Args<'_>, unit: &[u8]) -> CommandResult {
+    let deadline = parse_deadline(db, args[0], unit, args[2])?;
+    let expiry = ExpireUpdate::At(deadline);
+    db.set_string(args[1], StringValue::from(args[3]), expiry);
     Ok(OK)
 }
 
@@ -135,25 +135,22 @@ pub fn getset(db: &mut Db, args: Args<'_>) -> CommandResult {
 
 pub fn getdel(db: &mut Db, args: Args<'_>) -> CommandResult {
     let old = get(db, args)?;
-    db.delete(args[1]);
+    db.delete_key(args[1]);
     Ok(old)
 }
 
 pub fn getex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let units = ["EX", "PX", "EXAT", "PXAT"];
     let change = match args.get(2..) {
         Some([]) | None => None,
         Some([option]) if is_option(option, "PERSIST") => Some(None),
-        Some([unit, value]) if units.iter().any(|name| is_option(unit, name)) => {
-            Some(Some((unit, value)))
-        }
+        Some([unit, value]) if is_expire_unit(unit) => Some(Some((unit, value))),
         Some(_) => return Err(SYNTAX_ERROR),
     };
     let value = get(db, &args[..2])?;
     // As in Redis, the time is validated only if the key has a value.
     if let (Some(change), Value::BulkString(_)) = (change, &value) {
         let deadline = change
-            .map(|(unit, value)| parse_deadline(db, "getex", unit, value))
+            .map(|(unit, value)| parse_deadline(db, args[0], unit, value))
             .transpose()?;
         db.set_deadline(args[1], deadline);
     }
@@ -162,7 +159,8 @@ pub fn getex(db: &mut Db, args: Args<'_>) -> CommandResult {
 
 pub fn mget(db: &mut Db, args: Args<'_>) -> CommandResult {
     // A key of another type gives nil here, not an error.
-    let one = |key: &&[u8]| bulk_or_nil(db.text(key).ok().flatten().map(StringValue::bytes));
+    let one =
+        |key: &&[u8]| bulk_or_nil(db.get_string(key).ok().flatten().map(StringValue::to_bytes));
     Ok(array(args[1..].iter().map(one)))
 }
 
@@ -188,39 +186,35 @@ pub fn msetnx(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(flag(true))
 }
 
-fn incr_decr(db: &mut Db, key: &[u8], by: i64) -> CommandResult {
-    let old = match db.text(key)? {
+pub fn incr_decr(db: &mut Db, args: Args<'_>, by: i64) -> CommandResult {
+    let old = match db.get_string(args[1])? {
         None => 0,
         Some(text) => text.as_int().ok_or(NOT_AN_INTEGER)?,
     };
     let new = old.checked_add(by).ok_or(INCREMENT_OVERFLOW)?;
-    db.set_string(key, StringValue::Int(new), ExpireUpdate::Keep);
+    db.set_string(args[1], StringValue::Int(new), ExpireUpdate::Keep);
     Ok(Value::Int(new))
 }
 
-pub fn incr(db: &mut Db, args: Args<'_>) -> CommandResult {
-    incr_decr(db, args[1], 1)
-}
-
-pub fn decr(db: &mut Db, args: Args<'_>) -> CommandResult {
-    incr_decr(db, args[1], -1)
-}
-
 pub fn incrby(db: &mut Db, args: Args<'_>) -> CommandResult {
-    incr_decr(db, args[1], parse_int_arg(args[2])?)
+    incr_decr(db, args, parse_int_arg(args[2])?)
 }
 
 pub fn decrby(db: &mut Db, args: Args<'_>) -> CommandResult {
     let by = parse_int_arg(args[2])?
         .checked_neg()
         .ok_or(CommandError::from_static("ERR decrement would overflow"))?;
-    incr_decr(db, args[1], by)
+    incr_decr(db, args, by)
+}
+
+/// A copy of the string at a key, or of `default` if the key does not exist.
+fn string_bytes(db: &mut Db, key: &[u8], default: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let text = db.get_string(key)?;
+    Ok(text.map_or(default.to_vec(), |text| text.to_bytes().to_vec()))
 }
 
 pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let old = db
-        .text(args[1])?
-        .map_or_else(|| b"0".to_vec(), |text| text.bytes().to_vec());
+    let old = string_bytes(db, args[1], b"0")?;
     let new = add_floats(&old, args[2])?;
     db.set_string(
         args[1],
@@ -231,28 +225,26 @@ pub fn incrbyfloat(db: &mut Db, args: Args<'_>) -> CommandResult {
 }
 
 pub fn append(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let mut bytes = db
-        .text(args[1])?
-        .map_or_else(Vec::new, |text| text.bytes().to_vec());
+    let mut bytes = string_bytes(db, args[1], b"")?;
     if bytes.len() + args[2].len() > MAX_STRING_BYTES {
         return Err(STRING_TOO_LONG);
     }
     bytes.extend_from_slice(args[2]);
     let len = bytes.len();
     db.set_string(args[1], StringValue::from(bytes), ExpireUpdate::Keep);
-    Ok(count(len))
+    Ok(integer(len))
 }
 
 pub fn strlen(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(count(db.text(args[1])?.map_or(0, StringValue::len)))
+    Ok(integer(db.get_string(args[1])?.map_or(0, StringValue::len)))
 }
 
 pub fn getrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (start, end) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
-    let Some(text) = db.text(args[1])? else {
+    let Some(text) = db.get_string(args[1])? else {
         return Ok(bulk(""));
     };
-    let bytes = text.bytes();
+    let bytes = text.to_bytes();
     if start < 0 && end < 0 && start > end {
         return Ok(bulk(""));
     }
@@ -262,7 +254,7 @@ pub fn getrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     } else {
         end
     };
-    Ok(bulk(&bytes[window(start, end, bytes.len())]))
+    Ok(bulk(&bytes[resolve_range(start, end, bytes.len())]))
 }
 
 pub fn setrange(db: &mut Db, args: Args<'_>) -> CommandResult {
@@ -271,11 +263,9 @@ pub fn setrange(db: &mut Db, args: Args<'_>) -> CommandResult {
         return Err(CommandError::from_static("ERR offset is out of range"));
     };
     let part = args[3];
-    let mut bytes = db
-        .text(args[1])?
-        .map_or_else(Vec::new, |text| text.bytes().to_vec());
+    let mut bytes = string_bytes(db, args[1], b"")?;
     if part.is_empty() {
-        return Ok(count(bytes.len()));
+        return Ok(integer(bytes.len()));
     }
     let end = offset
         .checked_add(part.len())
@@ -287,5 +277,5 @@ pub fn setrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     bytes[offset..end].copy_from_slice(part);
     let len = bytes.len();
     db.set_string(args[1], StringValue::from(bytes), ExpireUpdate::Keep);
-    Ok(count(len))
+    Ok(integer(len))
 }

@@ -5,5 +5,6 @@
     reason = "a failed check of a test helper is a failed test"
 )]
 
+mod dump;
 mod oracle;
-mod persist;
+mod persistence;

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use futures_util::future::try_join_all;
 use parlor_chat::keys::Keyspace;
-use parlor_embedded::Engine;
+use parlor_embedded::EmbeddedEngine;
 use parlor_store::{Store, StoreKind, StoreOptions, StoreUrl};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, FromRedisValue, Pipeline, RedisFuture, Value};
@@ -55,7 +55,7 @@ impl Reader {
                 folder.display()
             );
         }
-        let engine = Engine::open_read_only(folder)
+        let engine = EmbeddedEngine::open_read_only(folder)
             .with_context(|| format!("cannot read the store in {}", folder.display()))?;
         eprintln!(
             "reading {} as of its last flush (at most 1 s old while a server runs; lists of recent messages are not included)",

@@ -284,11 +284,11 @@ fn store_url(values: &SettingValues) -> Result<StoreUrl, ConfigProblem> {
     let mut url: StoreUrl = values.text("store.url").parse().map_err(wrong)?;
     match &mut url {
         StoreUrl::Embedded => {}
-        StoreUrl::Redis { login, .. }
-        | StoreUrl::Sentinel { login, .. }
-        | StoreUrl::Cluster { login, .. } => {
-            let own = login.password.take();
-            login.password = own.or_else(|| values.optional("store.password").map(str::to_owned));
+        StoreUrl::Redis { credentials, .. }
+        | StoreUrl::Sentinel { credentials, .. }
+        | StoreUrl::Cluster { credentials, .. } => {
+            let own = credentials.password.take();
+            credentials.password = own.or_else(|| values.optional("store.password").map(str::to_owned));
         }
     }
     Ok(url)

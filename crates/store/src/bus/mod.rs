@@ -9,31 +9,51 @@
 //!    not be slow.
 //! 4. Messages of one channel arrive in the order in which they were published.
 
-mod cluster;
-mod embedded;
-mod lane;
-pub(crate) mod queue;
-pub(crate) mod registry;
-mod sink;
-mod wire;
+mod cluster_pubsub;
+mod embedded_pubsub;
+mod listener;
+mod listener_registry;
+mod pubsub_connection;
+mod pubsub_task;
+mod subscription_queue;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use redis::{Cmd, RedisResult};
+use bytes::Bytes;
+use redis::RedisResult;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout_at};
 
-pub use self::queue::{BusEvent, ChannelName};
-pub use self::sink::{BusListener, BusListenerGuard};
+pub use self::listener::{BusListener, BusListenerGuard};
 
-use self::cluster::ClusterPubSub;
-use self::lane::{PubSubCommand, PubSubEndpoint, PubSubTask};
-use self::queue::SubscriptionQueue;
-use self::registry::{BusTopic, ListenerRegistry, TopicKind};
-use crate::clock::monotonic;
-use crate::redis::connect::timeout_error;
+use self::cluster_pubsub::ClusterPubSub;
+use self::embedded_pubsub::EmbeddedPubSub;
+use self::listener_registry::{BusTopic, ListenerRegistry, TopicKind};
+use self::pubsub_task::{PubSubCommand, PubSubEndpoint, PubSubTask};
+use self::subscription_queue::SubscriptionQueue;
+use crate::redis_backend::RedisDeployment;
+use crate::redis_backend::connector::timeout_error;
 use crate::store::StoreBackend;
+
+/// Name of a channel or pattern. A clone copies a pointer.
+pub type ChannelName = Arc<[u8]>;
+
+/// Event that a [`BusSubscription`] yields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BusEvent {
+    /// A message was published.
+    Message {
+        /// The channel.
+        channel: ChannelName,
+        /// The pattern, if the subscription has one.
+        pattern: Option<ChannelName>,
+        /// The payload.
+        payload: Bytes,
+    },
+    /// Messages may be missing here: the connection was replaced, or this subscription was too slow.
+    MaybeMissed,
+}
 
 /// Pause before a lost subscription request is repeated.
 const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(20);
@@ -45,7 +65,7 @@ pub struct Bus {
 }
 
 struct BusInner {
-    engine: Arc<StoreBackend>,
+    backend: StoreBackend,
     registry: Arc<ListenerRegistry>,
     pubsub_tasks: PubSubTasks,
     has_sharded_pubsub: bool,
@@ -54,50 +74,39 @@ struct BusInner {
 
 /// The tasks that own the pub/sub connections.
 enum PubSubTasks {
-    /// Serves patterns only. Plain channels are looked up in the listener registry by the engine.
-    Embedded(PubSubTask),
+    Embedded(EmbeddedPubSub),
     Single(PubSubTask),
     Cluster(ClusterPubSub),
 }
 
 impl Bus {
-    pub(crate) fn open(engine: &Arc<StoreBackend>, timeout: Duration) -> Self {
+    pub(crate) fn open(backend: StoreBackend, timeout: Duration) -> Self {
         let registry = Arc::new(ListenerRegistry::default());
-        let mut sharded = false;
-        let lanes = match &**engine {
-            StoreBackend::Embedded(engine) => {
-                let subscriber = engine.subscriber();
-                PubSubTasks::Embedded(embedded::start(subscriber, Arc::clone(&registry)))
+        let mut has_sharded_pubsub = false;
+        let pubsub_tasks = match &backend {
+            StoreBackend::Embedded(connection) => {
+                let subscriber = connection.engine().subscriber();
+                PubSubTasks::Embedded(EmbeddedPubSub::start(subscriber, &registry))
             }
-            StoreBackend::Redis(redis) => match redis.cluster() {
-                Some(core) => {
-                    sharded = core.supports_sharded_pubsub();
-                    PubSubTasks::Cluster(ClusterPubSub::start(
-                        Arc::clone(core),
-                        Arc::clone(&registry),
-                    ))
-                }
-                None => {
-                    let primaries = redis.primary_pools().into_iter().map(|link| link.primary());
-                    let source = PubSubEndpoint::Primary(
-                        primaries
-                            .last()
-                            .expect("a store that is not a Cluster has one pool"),
-                    );
-                    PubSubTasks::Single(PubSubTask::start(
-                        source,
-                        redis.connector().clone(),
-                        Arc::clone(&registry),
-                    ))
+            StoreBackend::Redis(redis) => match &redis.deployment {
+                RedisDeployment::Single(pool) => PubSubTasks::Single(PubSubTask::start(
+                    PubSubEndpoint::Primary(pool.primary()),
+                    redis.connector.clone(),
+                    Arc::clone(&registry),
+                )),
+                RedisDeployment::Cluster(cluster) => {
+                    has_sharded_pubsub = cluster.core().supports_sharded_pubsub();
+                    let core = Arc::clone(cluster.core());
+                    PubSubTasks::Cluster(ClusterPubSub::start(core, Arc::clone(&registry)))
                 }
             },
         };
         Self {
             inner: Arc::new(BusInner {
-                engine: Arc::clone(engine),
+                backend,
                 registry,
-                pubsub_tasks: lanes,
-                has_sharded_pubsub: sharded,
+                pubsub_tasks,
+                has_sharded_pubsub,
                 timeout,
             }),
         }
@@ -110,18 +119,19 @@ impl Bus {
         channel: impl AsRef<[u8]>,
         payload: impl AsRef<[u8]>,
     ) -> RedisResult<u64> {
-        self.send("PUBLISH", channel.as_ref(), payload.as_ref())
+        self.send_publish("PUBLISH", channel.as_ref(), payload.as_ref())
             .await
     }
 
-    /// Publishes to a channel of one shard of a Cluster. On other stores it does the same as
+    /// Publishes to a channel of one shard of a Cluster, for tests; scripts use [`publish_command`](Self::publish_command).
+    /// On other stores it does the same as
     /// [`publish`](Self::publish).
     pub async fn publish_sharded(
         &self,
         channel: impl AsRef<[u8]>,
         payload: impl AsRef<[u8]>,
     ) -> RedisResult<u64> {
-        self.send(self.publish_command(), channel.as_ref(), payload.as_ref())
+        self.send_publish(self.publish_command(), channel.as_ref(), payload.as_ref())
             .await
     }
 
@@ -139,9 +149,9 @@ impl Bus {
     pub async fn add_listener(
         &self,
         channel: impl AsRef<[u8]>,
-        sink: Arc<dyn BusListener>,
+        listener: Arc<dyn BusListener>,
     ) -> RedisResult<BusListenerGuard> {
-        self.register_listener(TopicKind::Plain, channel.as_ref(), sink)
+        self.register_listener(TopicKind::Plain, channel.as_ref(), listener)
             .await
     }
 
@@ -150,15 +160,16 @@ impl Bus {
     pub async fn add_sharded_listener(
         &self,
         channel: impl AsRef<[u8]>,
-        sink: Arc<dyn BusListener>,
+        listener: Arc<dyn BusListener>,
     ) -> RedisResult<BusListenerGuard> {
-        self.register_listener(self.sharded_topic_kind(), channel.as_ref(), sink)
+        self.register_listener(self.sharded_topic_kind(), channel.as_ref(), listener)
             .await
     }
 
     /// Subscribes to a channel.
     pub async fn subscribe(&self, channel: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
-        self.queue(TopicKind::Plain, channel.as_ref()).await
+        self.open_subscription(TopicKind::Plain, channel.as_ref())
+            .await
     }
 
     /// Subscribes to messages of [`publish_sharded`](Self::publish_sharded), and of scripts that use
@@ -167,14 +178,15 @@ impl Bus {
         &self,
         channel: impl AsRef<[u8]>,
     ) -> RedisResult<BusSubscription> {
-        self.queue(self.sharded_topic_kind(), channel.as_ref())
+        self.open_subscription(self.sharded_topic_kind(), channel.as_ref())
             .await
     }
 
-    /// Subscribes to all channels that match a pattern in Redis's glob style. On a Cluster, sharded channels match no
+    /// Subscribes to all channels that match a pattern in Redis's glob style, for tests. On a Cluster, sharded channels match no
     /// pattern.
     pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
-        self.queue(TopicKind::Pattern, pattern.as_ref()).await
+        self.open_subscription(TopicKind::Pattern, pattern.as_ref())
+            .await
     }
 
     fn sharded_topic_kind(&self) -> TopicKind {
@@ -184,71 +196,65 @@ impl Bus {
         }
     }
 
-    async fn send(&self, command: &str, channel: &[u8], payload: &[u8]) -> RedisResult<u64> {
-        let mut cmd: Cmd = redis::cmd(command);
+    async fn send_publish(
+        &self,
+        command: &str,
+        channel: &[u8],
+        payload: &[u8],
+    ) -> RedisResult<u64> {
+        let mut cmd = redis::cmd(command);
         cmd.arg(channel).arg(payload);
-        let reply = self
-            .inner
-            .engine
-            .execute(&cmd, false)
-            .await?
-            .extract_error()?;
-        Ok(redis::from_redis_value(reply)?)
+        let reply = self.inner.backend.execute(&cmd, false).await?;
+        Ok(redis::from_redis_value(reply.extract_error()?)?)
     }
 
-    async fn queue(&self, kind: TopicKind, name: &[u8]) -> RedisResult<BusSubscription> {
+    async fn open_subscription(
+        &self,
+        kind: TopicKind,
+        name: &[u8],
+    ) -> RedisResult<BusSubscription> {
         let queue = Arc::new(SubscriptionQueue::default());
-        let sink = Arc::clone(&queue) as Arc<dyn BusListener>;
-        let listening = self.register_listener(kind, name, sink).await?;
-        Ok(BusSubscription {
-            queue,
-            guard: listening,
-        })
+        let listener = Arc::clone(&queue) as Arc<dyn BusListener>;
+        let guard = self.register_listener(kind, name, listener).await?;
+        Ok(BusSubscription { queue, guard })
     }
 
     async fn register_listener(
         &self,
         kind: TopicKind,
         name: &[u8],
-        sink: Arc<dyn BusListener>,
+        listener: Arc<dyn BusListener>,
     ) -> RedisResult<BusListenerGuard> {
-        let deadline = monotonic() + self.inner.timeout;
+        let deadline = Instant::now() + self.inner.timeout;
         let topic = BusTopic {
             kind,
             name: name.into(),
         };
-        let listening = BusListenerGuard {
+        let guard = BusListenerGuard {
             topic,
-            sink,
+            listener,
             bus: Arc::clone(&self.inner),
         };
-        let BusListenerGuard { topic, sink, .. } = &listening;
-        if !self.inner.pubsub_tasks.needs_subscribe(kind) {
-            self.inner.registry.add(topic, sink, || {});
-            return Ok(listening);
-        }
-        let (done, mut confirmed) = oneshot::channel();
-        let want = PubSubCommand::Subscribe {
-            topic: topic.clone(),
-            owed: false,
-            confirmation: Some(done),
+        let subscribe = |confirmation| {
+            self.inner.pubsub_tasks.send(PubSubCommand::Subscribe {
+                topic: guard.topic.clone(),
+                notify_gap: false,
+                confirmation: Some(confirmation),
+            });
         };
+        let (sender, mut confirmation) = oneshot::channel();
         let registry = &self.inner.registry;
-        registry.add(topic, sink, || self.inner.pubsub_tasks.send(want));
+        registry.add(&guard.topic, &guard.listener, || subscribe(sender));
         loop {
-            match timeout_at(deadline.into(), confirmed).await {
-                Ok(Ok(answer)) => return answer.map(|()| listening),
+            match timeout_at(deadline.into(), confirmation).await {
+                Ok(Ok(result)) => return result.map(|()| guard),
                 // The task that had the request is gone or could not serve it. The request is repeated for the task in
                 // charge now.
-                Ok(Err(_)) if monotonic() < deadline => {
+                Ok(Err(_)) if Instant::now() < deadline => {
                     sleep(RESUBSCRIBE_DELAY).await;
-                    let (done, next) = oneshot::channel();
-                    confirmed = next;
-                    self.inner.pubsub_tasks.send(PubSubCommand::Subscribe {
-                        topic: listening.topic.clone(),
-                        owed: false,
-                        confirmation: Some(done),
-                    });
+                    let (sender, next) = oneshot::channel();
+                    confirmation = next;
+                    subscribe(sender);
                 }
                 _ => {
                     return Err(timeout_error(
@@ -262,22 +268,19 @@ impl Bus {
     pub(crate) fn close(&self) {
         self.inner.registry.close();
         match &self.inner.pubsub_tasks {
-            PubSubTasks::Embedded(lane) | PubSubTasks::Single(lane) => lane.stop(),
-            PubSubTasks::Cluster(lanes) => lanes.end(),
+            PubSubTasks::Embedded(embedded) => embedded.stop(),
+            PubSubTasks::Single(task) => task.stop(),
+            PubSubTasks::Cluster(cluster) => cluster.stop(),
         }
     }
 }
 
 impl PubSubTasks {
-    /// Whether the task needs a request for each subscription of this kind.
-    fn needs_subscribe(&self, kind: TopicKind) -> bool {
-        !matches!(self, Self::Embedded(_)) || kind != TopicKind::Plain
-    }
-
     fn send(&self, command: PubSubCommand) {
         match self {
-            Self::Embedded(lane) | Self::Single(lane) => lane.send(command),
-            Self::Cluster(lanes) => lanes.send(command),
+            Self::Embedded(embedded) => embedded.send(command),
+            Self::Single(task) => task.send(command),
+            Self::Cluster(cluster) => cluster.send(command),
         }
     }
 }
@@ -292,12 +295,12 @@ pub struct BusSubscription {
 impl BusSubscription {
     /// Returns the next event, or `None` after the store was closed. Cancel safe.
     pub async fn next(&mut self) -> Option<BusEvent> {
-        self.queue.next().await
+        self.queue.0.next().await
     }
 
     /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<BusEvent> {
-        self.queue.pop()
+        self.queue.0.try_next()
     }
 }
 

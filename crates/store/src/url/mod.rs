@@ -19,7 +19,7 @@ pub enum StoreUrl {
         /// TLS mode of the connection.
         tls: StoreTls,
         /// User and password.
-        login: StoreCredentials,
+        credentials: StoreCredentials,
         /// The server.
         server: ServerAddress,
         /// Database number.
@@ -30,7 +30,7 @@ pub enum StoreUrl {
         /// TLS mode of all connections, including connections to the sentinels.
         tls: StoreTls,
         /// User and password of the data servers. Sentinels get them only if they require authentication.
-        login: StoreCredentials,
+        credentials: StoreCredentials,
         /// The sentinels.
         sentinels: Vec<ServerAddress>,
         /// Name of the primary at the sentinels.
@@ -43,7 +43,7 @@ pub enum StoreUrl {
         /// TLS mode of the connections.
         tls: StoreTls,
         /// User and password.
-        login: StoreCredentials,
+        credentials: StoreCredentials,
         /// Nodes from which the topology is learned.
         seeds: Vec<ServerAddress>,
     },
@@ -187,26 +187,28 @@ impl fmt::Display for StoreUrl {
             Self::Embedded => return f.write_str("embedded:"),
             Self::Redis {
                 tls,
-                login,
+                credentials,
                 server,
                 database,
-            } => (tls, format!("://{login}{server}/{database}")),
+            } => (tls, format!("://{credentials}{server}/{database}")),
             Self::Sentinel {
                 tls,
-                login,
+                credentials,
                 sentinels,
-                primary_name: primary,
+                primary_name,
                 database,
             } => (
                 tls,
                 format!(
-                    "+sentinel://{login}{}/{primary}/{database}",
+                    "+sentinel://{credentials}{}/{primary_name}/{database}",
                     list(sentinels)
                 ),
             ),
-            Self::Cluster { tls, login, seeds } => {
-                (tls, format!("+cluster://{login}{}", list(seeds)))
-            }
+            Self::Cluster {
+                tls,
+                credentials,
+                seeds,
+            } => (tls, format!("+cluster://{credentials}{}", list(seeds))),
         };
         let (scheme, mark) = match tls {
             StoreTls::Off => ("redis", ""),

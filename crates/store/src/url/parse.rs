@@ -49,7 +49,7 @@ impl FromStr for StoreUrl {
 struct StoreUrlParts<'a> {
     scheme: &'a str,
     tls: StoreTls,
-    login: StoreCredentials,
+    credentials: StoreCredentials,
     hosts: Vec<ServerAddress>,
     path: Vec<&'a str>,
 }
@@ -60,9 +60,9 @@ impl<'a> StoreUrlParts<'a> {
         let rest = rest.strip_prefix("//").unwrap_or(rest);
         // The credentials are split off first, so that no part of a password is taken for another part and printed. A
         // password may contain any delimiter, and nothing after it contains an `@`.
-        let (login, rest) = match rest.rsplit_once('@') {
+        let (credentials, rest) = match rest.rsplit_once('@') {
             None => (StoreCredentials::default(), rest),
-            Some((login, rest)) => (StoreCredentials::parse(login, scheme)?, rest),
+            Some((credentials, rest)) => (StoreCredentials::parse(credentials, scheme)?, rest),
         };
         let (rest, tls) = match rest.split_once('#') {
             None => (rest, if secure { StoreTls::On } else { StoreTls::Off }),
@@ -99,7 +99,7 @@ impl<'a> StoreUrlParts<'a> {
         Ok(Self {
             scheme,
             tls,
-            login,
+            credentials,
             hosts,
             path,
         })
@@ -109,7 +109,7 @@ impl<'a> StoreUrlParts<'a> {
         let Self {
             scheme,
             tls,
-            login,
+            credentials,
             mut hosts,
             path,
         } = self;
@@ -125,7 +125,7 @@ impl<'a> StoreUrlParts<'a> {
             return match path.as_slice() {
                 [] | ["0"] => Ok(StoreUrl::Cluster {
                     tls,
-                    login,
+                    credentials,
                     seeds: hosts,
                 }),
                 more => rest(more, "a Cluster has database 0 only"),
@@ -136,7 +136,7 @@ impl<'a> StoreUrlParts<'a> {
                 [] => Err(StoreUrlError::MissingPrimaryName(scheme.to_owned())),
                 [primary, database @ ..] if database.len() < 2 => Ok(StoreUrl::Sentinel {
                     tls,
-                    login,
+                    credentials,
                     sentinels: hosts,
                     primary_name: (*primary).to_owned(),
                     database: parse_database(database.first())?,
@@ -151,7 +151,7 @@ impl<'a> StoreUrlParts<'a> {
         match path.as_slice() {
             database if database.len() < 2 => Ok(StoreUrl::Redis {
                 tls,
-                login,
+                credentials,
                 server: hosts.swap_remove(0),
                 database: parse_database(database.first())?,
             }),
@@ -283,10 +283,10 @@ mod tests {
     fn the_password_is_decoded_and_never_printed() {
         let url: StoreUrl = "redis://u:p%40ss:w@h".parse().unwrap();
         assert!(!format!("{url:?}").contains("p@ss"));
-        let StoreUrl::Redis { login, .. } = url else {
+        let StoreUrl::Redis { credentials, .. } = url else {
             unreachable!()
         };
-        assert_eq!(login.password.as_deref(), Some("p@ss:w"));
+        assert_eq!(credentials.password.as_deref(), Some("p@ss:w"));
     }
 
     #[test]
@@ -310,10 +310,10 @@ mod tests {
             assert!(!shown(text).contains("cret"), "{text}: {}", shown(text));
         }
         let url: StoreUrl = "redis://u:se#c?r/e@t@h".parse().unwrap();
-        let StoreUrl::Redis { login, .. } = url else {
+        let StoreUrl::Redis { credentials, .. } = url else {
             unreachable!()
         };
-        assert_eq!(login.password.as_deref(), Some("se#c?r/e@t"));
+        assert_eq!(credentials.password.as_deref(), Some("se#c?r/e@t"));
     }
 
     #[test]

@@ -9,19 +9,19 @@ use parlor_testkit::eventually;
 use crate::fixture::{Fixture, TEST_TIMEOUT, cluster_contract, contract};
 
 contract! {
-    what_is_published_after_subscribing_arrives_in_order on embedded redis valkey;
-    readers_of_one_channel_share_it_and_the_last_one_ends_it on embedded redis valkey;
+    messages_published_after_subscribing_arrive_in_order on embedded redis valkey;
+    subscriptions_of_one_channel_share_it_and_the_last_one_ends_it on embedded redis valkey;
     a_pattern_subscription_receives_all_matching_channels on embedded redis valkey;
-    sharded_channels_carry_what_scripts_publish on embedded redis valkey;
+    sharded_channels_deliver_messages_of_scripts on embedded redis valkey;
     a_slow_subscriber_gets_maybe_missed_and_delays_no_other on embedded redis;
-    a_sink_is_called_in_order_and_may_end_itself on embedded redis;
+    a_listener_gets_events_in_order_and_may_remove_itself on embedded redis;
     many_channels_are_subscribed_at_once on embedded redis;
 }
 
 cluster_contract! { the_bus_is_the_same_on_a_cluster:
-    what_is_published_after_subscribing_arrives_in_order;
+    messages_published_after_subscribing_arrive_in_order;
     a_pattern_subscription_receives_all_matching_channels;
-    sharded_channels_carry_what_scripts_publish;
+    sharded_channels_deliver_messages_of_scripts;
     a_slow_subscriber_gets_maybe_missed_and_delays_no_other;
     many_channels_are_subscribed_at_once;
 }
@@ -44,7 +44,7 @@ impl BusListener for RecordingListener {
     }
 }
 
-async fn a_sink_is_called_in_order_and_may_end_itself(f: &Fixture) {
+async fn a_listener_gets_events_in_order_and_may_remove_itself(f: &Fixture) {
     let bus = f.store.bus();
     let channel = f.key_in_own_slot(1);
     let (ending, other) = (
@@ -91,7 +91,7 @@ pub async fn next(subscription: &mut BusSubscription) -> BusEvent {
         .expect("an open bus")
 }
 
-async fn what_is_published_after_subscribing_arrives_in_order(f: &Fixture) {
+async fn messages_published_after_subscribing_arrive_in_order(f: &Fixture) {
     let bus = f.store.bus();
     for round in 0..20 {
         let channel = f.key_in_own_slot(round);
@@ -117,7 +117,7 @@ async fn what_is_published_after_subscribing_arrives_in_order(f: &Fixture) {
     }
 }
 
-async fn readers_of_one_channel_share_it_and_the_last_one_ends_it(f: &Fixture) {
+async fn subscriptions_of_one_channel_share_it_and_the_last_one_ends_it(f: &Fixture) {
     let (bus, channel) = (f.store.bus(), f.key("channel"));
     let subscribers = async || {
         let mut cmd = redis::cmd("PUBSUB");
@@ -166,7 +166,7 @@ async fn a_pattern_subscription_receives_all_matching_channels(f: &Fixture) {
 static PUBLISH_SCRIPT: LuaScript =
     LuaScript::new("say", "return redis.call(ARGV[1], KEYS[1], ARGV[2])");
 
-async fn sharded_channels_carry_what_scripts_publish(f: &Fixture) {
+async fn sharded_channels_deliver_messages_of_scripts(f: &Fixture) {
     let bus = f.store.bus();
     let mut subscriptions = Vec::new();
     for number in 0..30 {

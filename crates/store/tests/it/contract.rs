@@ -3,47 +3,47 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use parlor_store::{Fault, LuaScript, StoreKind, fault};
+use parlor_store::{LuaScript, StoreErrorClass, StoreKind, classify_error};
 use redis::{AsyncTypedCommands, RedisResult, Value};
 
 use crate::fixture::{Fixture, cluster_contract, contract};
 
 contract! {
-    commands_answer_as_redis_does on embedded redis valkey;
+    commands_reply_as_redis_does on embedded redis valkey;
     errors_keep_the_codes_of_redis on embedded redis valkey;
     pipelines_keep_their_order_and_may_span_slots on embedded redis valkey;
     a_failed_command_of_a_pipeline_leaves_the_others_alone on embedded redis;
     transactions_are_executed_as_one on embedded redis valkey;
-    a_refused_transaction_executes_nothing on embedded redis;
+    a_rejected_transaction_executes_nothing on embedded redis;
     scripts_run_alone_and_in_pipelines_and_in_transactions on embedded redis valkey;
     flushed_scripts_are_loaded_again_and_nothing_runs_twice on embedded redis valkey;
     the_error_of_a_script_reaches_its_caller on embedded redis;
     a_scan_finds_every_key_of_the_pattern on embedded redis valkey;
     the_store_clock_follows_the_server_time on embedded redis valkey;
-    time_is_moved_by_hand on embedded redis;
+    a_test_can_move_the_time on embedded redis;
     keys_expire_when_time_is_moved on embedded redis valkey;
-    the_epoch_is_there_and_stays on embedded redis valkey;
-    the_epoch_rises_when_it_is_asked_to on embedded redis;
-    every_primary_can_be_asked on embedded redis;
+    the_epoch_exists_and_stays on embedded redis valkey;
+    the_epoch_rises_on_request on embedded redis;
+    every_primary_can_be_queried on embedded redis;
     a_closed_store_ends_its_subscriptions on embedded redis;
 }
 
 cluster_contract! { the_contract_holds_on_a_cluster:
-    commands_answer_as_redis_does;
+    commands_reply_as_redis_does;
     errors_keep_the_codes_of_redis;
     pipelines_keep_their_order_and_may_span_slots;
     a_failed_command_of_a_pipeline_leaves_the_others_alone;
     transactions_are_executed_as_one;
-    a_refused_transaction_executes_nothing;
+    a_rejected_transaction_executes_nothing;
     scripts_run_alone_and_in_pipelines_and_in_transactions;
     flushed_scripts_are_loaded_again_and_nothing_runs_twice;
     the_error_of_a_script_reaches_its_caller;
     a_scan_finds_every_key_of_the_pattern;
     the_store_clock_follows_the_server_time;
-    time_is_moved_by_hand;
-    the_epoch_is_there_and_stays;
-    the_epoch_rises_when_it_is_asked_to;
-    every_primary_can_be_asked;
+    a_test_can_move_the_time;
+    the_epoch_exists_and_stays;
+    the_epoch_rises_on_request;
+    every_primary_can_be_queried;
     a_closed_store_ends_its_subscriptions;
 }
 
@@ -51,7 +51,7 @@ static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[
 static FAIL: LuaScript =
     LuaScript::new("fail", "return redis.error_reply('ODD the number is odd')");
 
-async fn commands_answer_as_redis_does(f: &Fixture) {
+async fn commands_reply_as_redis_does(f: &Fixture) {
     let mut store = f.store.clone();
     let key = f.key("text");
     store.set_ex(&key, "hello", 100).await.unwrap();
@@ -85,7 +85,7 @@ async fn errors_keep_the_codes_of_redis(f: &Fixture) {
     store.set(f.key("text"), "x").await.unwrap();
     let error = store.lpush(f.key("text"), "y").await.unwrap_err();
     assert_eq!(error.code(), Some("WRONGTYPE"), "{error}");
-    assert_eq!(fault(&error), Fault::Rejected);
+    assert_eq!(classify_error(&error), StoreErrorClass::Rejected);
     let error = redis::cmd("INCR")
         .arg(f.key("text"))
         .exec_async(&mut store)
@@ -134,7 +134,7 @@ async fn transactions_are_executed_as_one(f: &Fixture) {
     assert_eq!(replies, (2, 2));
 }
 
-async fn a_refused_transaction_executes_nothing(f: &Fixture) {
+async fn a_rejected_transaction_executes_nothing(f: &Fixture) {
     let mut pipe = redis::pipe();
     pipe.atomic()
         .set(f.key("a"), 1)
@@ -209,7 +209,7 @@ async fn the_error_of_a_script_reaches_its_caller(f: &Fixture) {
         .await
         .unwrap_err();
     assert_eq!(error.code(), Some("ODD"), "{error}");
-    assert_eq!(fault(&error), Fault::Rejected);
+    assert_eq!(classify_error(&error), StoreErrorClass::Rejected);
 }
 
 async fn a_scan_finds_every_key_of_the_pattern(f: &Fixture) {
@@ -251,7 +251,7 @@ async fn the_store_clock_follows_the_server_time(f: &Fixture) {
     );
 }
 
-async fn time_is_moved_by_hand(f: &Fixture) {
+async fn a_test_can_move_the_time(f: &Fixture) {
     let before = f.store.clock().now_ms();
     f.store.clock().advance(Duration::from_secs(3_600));
     assert!(f.store.clock().now_ms() >= before + 3_600_000);
@@ -269,26 +269,26 @@ async fn keys_expire_when_time_is_moved(f: &Fixture) {
     );
 }
 
-async fn the_epoch_rises_when_it_is_asked_to(f: &Fixture) {
+async fn the_epoch_rises_on_request(f: &Fixture) {
     let before = *f.store.epoch().borrow();
     let raised = f.store.raise_epoch().await.unwrap();
     assert!(raised > before);
     assert_eq!(*f.store.epoch().borrow(), raised);
-    let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
-    assert_eq!(held, Some(raised.to_string()));
+    let stored = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
+    assert_eq!(stored, Some(raised.to_string()));
 }
 
-async fn the_epoch_is_there_and_stays(f: &Fixture) {
+async fn the_epoch_exists_and_stays(f: &Fixture) {
     let epoch = *f.store.epoch().borrow();
     assert!(
         epoch > 1_600_000_000_000,
         "an epoch is at least the time it was raised, not {epoch}"
     );
-    let held = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
-    assert_eq!(held, Some(epoch.to_string()));
+    let stored = f.store.clone().hget("parlor:epoch", "epoch").await.unwrap();
+    assert_eq!(stored, Some(epoch.to_string()));
 }
 
-async fn every_primary_can_be_asked(f: &Fixture) {
+async fn every_primary_can_be_queried(f: &Fixture) {
     let expected = if f.store.kind() == StoreKind::Cluster {
         3
     } else {

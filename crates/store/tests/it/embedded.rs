@@ -37,7 +37,7 @@ async fn a_clean_stop_keeps_data_and_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_store_comes_back_with_a_new_epoch() {
+async fn a_killed_store_gets_a_new_epoch() {
     let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = Store::open(folder_options(folder.path())).await.unwrap();
     let epoch = *store.epoch().borrow();
@@ -59,7 +59,7 @@ async fn a_killed_store_comes_back_with_a_new_epoch() {
 }
 
 #[tokio::test]
-async fn a_folder_in_use_is_refused_and_can_be_looked_at() {
+async fn a_locked_folder_can_be_opened_read_only() {
     let folder = tempfile::tempdir().unwrap();
     let first = Store::open(folder_options(folder.path())).await.unwrap();
     first.clone().set("k", "v").await.unwrap();
@@ -80,7 +80,7 @@ async fn a_folder_in_use_is_refused_and_can_be_looked_at() {
 }
 
 #[tokio::test]
-async fn a_manual_clock_is_the_engines_too() {
+async fn the_engine_uses_the_manual_clock_of_the_store() {
     let clock = ManualClock::default();
     let options = StoreOptions {
         clock: Some(clock.clone()),

@@ -246,7 +246,7 @@ async fn a_killed_cluster_primary_is_replaced_under_a_stream_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_cluster_primary_is_left_under_a_stream_of_commands() {
+async fn a_hanging_cluster_primary_is_replaced_under_a_stream_of_commands() {
     survives_a_cluster_failover(true).await;
 }
 
@@ -305,7 +305,7 @@ async fn move_slot(cluster: &mut RedisCluster, slot: u16, from: u16, to: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_that_moves_is_followed_without_a_lost_or_doubled_command() {
+async fn a_moving_slot_loses_and_repeats_no_command() {
     let mut cluster = RedisCluster::start().await;
     let store = Store::open(options(&cluster.url())).await.unwrap();
     let mut con = cluster.node(cluster.ports()[0]).connection().await;

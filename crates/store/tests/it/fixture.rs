@@ -50,7 +50,7 @@ impl Fixture {
 /// replies.
 pub fn options(url: &str) -> StoreOptions {
     StoreOptions {
-        timeout: TEST_TIMEOUT,
+        request_timeout: TEST_TIMEOUT,
         ..default_timeout_options(url)
     }
 }

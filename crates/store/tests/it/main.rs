@@ -11,5 +11,5 @@ mod contract;
 mod embedded;
 mod failover;
 mod fixture;
+mod open;
 mod outage;
-mod servers;

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use parlor_store::{BusEvent, Fault, LuaScript, Store, StoreOptions, StoreState, fault};
+use parlor_store::{
+    BusEvent, LuaScript, Store, StoreErrorClass, StoreOptions, StoreState, classify_error,
+};
 use parlor_testkit::{Redis, eventually};
 use redis::{AsyncTypedCommands, RedisResult};
 
@@ -20,10 +22,10 @@ pub async fn within_test_timeout<T>(call: impl Future<Output = T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again() {
+async fn a_hanging_server_costs_one_timeout_and_later_calls_fail_at_once() {
     let mut server = Redis::start().await;
     let short = StoreOptions {
-        timeout: Duration::from_millis(200),
+        request_timeout: Duration::from_millis(200),
         ..options(&server.url())
     };
     let store = Store::open(short).await.unwrap();
@@ -31,7 +33,7 @@ async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again()
     let error = within_test_timeout(store.clone().get("k"))
         .await
         .unwrap_err();
-    assert_eq!(fault(&error), Fault::Unavailable);
+    assert_eq!(classify_error(&error), StoreErrorClass::Unavailable);
     eventually("the breaker rejects calls at once", async || {
         let error = within_test_timeout(store.clone().set("k", "v"))
             .await
@@ -54,7 +56,7 @@ async fn a_hanging_server_costs_a_time_out_then_nothing_until_it_answers_again()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_back_empty_gets_its_scripts_and_a_new_epoch_and_the_bus_says_so() {
+async fn an_emptied_server_gets_its_scripts_and_a_new_epoch_and_the_bus_reports_a_gap() {
     let mut server = Redis::start().await;
     let with_scripts = StoreOptions {
         scripts: vec![&ADD],
@@ -120,7 +122,7 @@ async fn a_flushed_store_gets_a_new_epoch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_store_says_so_and_still_reads() {
+async fn a_full_store_rejects_writes_and_still_reads() {
     let server = Redis::start().await;
     let store = Store::open(options(&server.url())).await.unwrap();
     store.clone().set("k", "v").await.unwrap();
@@ -135,7 +137,7 @@ async fn a_full_store_says_so_and_still_reads() {
     };
     limit("1").await;
     let error = store.clone().set("k", "w").await.unwrap_err();
-    assert_eq!(fault(&error), Fault::Full, "{error}");
+    assert_eq!(classify_error(&error), StoreErrorClass::Full, "{error}");
     let mut pipe = redis::pipe();
     let error = pipe
         .atomic()
@@ -143,14 +145,14 @@ async fn a_full_store_says_so_and_still_reads() {
         .exec_async(&mut store.clone())
         .await
         .unwrap_err();
-    assert_eq!(fault(&error), Fault::Full, "{error}");
+    assert_eq!(classify_error(&error), StoreErrorClass::Full, "{error}");
     assert_eq!(store.clone().get("k").await.unwrap().as_deref(), Some("v"));
     limit("0").await;
     store.clone().set("k", "w").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_becomes_a_replica_is_left_and_its_return_raises_the_epoch() {
+async fn a_demoted_primary_is_discarded_and_its_return_raises_the_epoch() {
     let (server, other) = (Redis::start().await, Redis::start().await);
     let store = Store::open(options(&server.url())).await.unwrap();
     let before = *store.epoch().borrow();
@@ -241,7 +243,7 @@ async fn writes_under_cuts(server: &Redis, store: &Store, way: WriteMode) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_whose_reply_was_lost_is_not_repeated() {
+async fn a_write_whose_reply_was_lost_is_not_retried() {
     let server = Redis::start().await;
     let store = Store::open(options(&server.url())).await.unwrap();
     for way in [
@@ -254,10 +256,10 @@ async fn a_write_whose_reply_was_lost_is_not_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_nobody_calls_is_up_again_by_itself() {
+async fn an_idle_store_recovers_by_heartbeat() {
     let mut server = Redis::start().await;
     let short = StoreOptions {
-        timeout: Duration::from_millis(50),
+        request_timeout: Duration::from_millis(50),
         ..options(&server.url())
     };
     let store = Store::open(short).await.unwrap();
@@ -275,7 +277,7 @@ async fn a_store_that_nobody_calls_is_up_again_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_store_that_comes_back_raises_the_epoch_once() {
+async fn a_full_store_raises_the_epoch_once_after_a_restart() {
     let mut server = Redis::options().durable().start().await;
     let store = Store::open(options(&server.url())).await.unwrap();
     let before = *store.epoch().borrow();
@@ -343,7 +345,7 @@ impl HeartbeatCounter {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_becomes_a_replica_is_left_by_readers_too() {
+async fn a_demoted_primary_is_discarded_without_a_write() {
     let (server, other) = (Redis::start().await, Redis::start().await);
     let store = Store::open(options(&server.url())).await.unwrap();
     let mut cmd = redis::cmd("REPLICAOF");
@@ -359,7 +361,7 @@ async fn a_primary_that_becomes_a_replica_is_left_by_readers_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
+async fn a_bus_disconnected_while_it_resubscribes_misses_no_channel() {
     const CHANNELS: usize = 3_000;
     let server = Redis::start().await;
     let store = Store::open(options(&server.url())).await.unwrap();
@@ -392,7 +394,7 @@ async fn a_bus_cut_off_while_it_subscribes_again_misses_no_channel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_refused_after_a_reconnect_is_taken_up_when_it_is_allowed_again() {
+async fn a_subscription_rejected_after_a_reconnect_is_retried_until_it_is_allowed() {
     let server = Redis::options()
         .acl_user("parlor", "pw", "~* +@all &*")
         .start()

@@ -18,7 +18,7 @@ mod model;
 mod native;
 mod operations;
 
-use parlor_store::{Fault, LuaScript, ScriptCall, fault, script};
+use parlor_store::{StoreErrorClass, LuaScript, ScriptCall, classify_error, script};
 use redis::{ErrorKind, FromRedisValue, RedisError};
 
 use crate::api::error::{Error, Result};
@@ -151,7 +151,7 @@ impl RateLimiter {
 
 /// Adds the key to the error if the store rejected the command, usually because the key has a foreign type.
 fn counting_error(key: &Key, error: &RedisError) -> Error {
-    if fault(error) != Fault::Rejected {
+    if classify_error(error) != StoreErrorClass::Rejected {
         return error.clone().into();
     }
     let text = format!("{error}; if the key has a foreign type, delete it");

@@ -3,14 +3,14 @@
 //! Invariant: it does what the script does, in the same order; a test compares both.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, number, said,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_number_arg,
 };
 use redis::Value;
 
 pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [key] = step.keys_at(0)?;
-    let [limit_text, window_text] = step.take(0)?;
-    let (limit, window) = (said(limit_text)?, said(window_text)?);
+    let [limit_text, window_text] = step.args_at(0)?;
+    let (limit, window) = (parse_number_arg(limit_text)?, parse_number_arg(window_text)?);
     let used = match step.get(key)? {
         None => Some(0.0),
         Some(text) => parse_integer(&text),
@@ -21,7 +21,7 @@ pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
             "ERR {key} is not a counter; delete it"
         )));
     };
-    let mut left = step.ttl(key)? as f64;
+    let mut left = step.pttl(key)? as f64;
     // In its last millisecond a key still exists, but its window is over.
     if used <= 0.0 || left == 0.0 {
         (used, left) = (0.0, 0.0);
@@ -55,5 +55,5 @@ pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
 fn parse_integer(text: &[u8]) -> Option<f64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    all.then(|| number(text)).flatten()
+    all.then(|| parse_lua_number(text)).flatten()
 }

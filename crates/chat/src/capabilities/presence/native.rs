@@ -4,8 +4,8 @@
 //! replies and publishes what the Lua script does; a test compares both.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
-    said,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_digits, push_integer,
+    parse_number_arg,
 };
 use redis::Value;
 
@@ -66,8 +66,8 @@ fn connect_first_device(
     layout: &NativePresenceLayout,
 ) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
-    let [user, now, now_iso, ttl, _, online, _, watch] = step.take(0)?;
-    let [id, node, epoch, connected, info, mode, _, since] = step.take(8)?;
+    let [user, now, now_iso, ttl, _, online, _, watch] = step.args_at(0)?;
+    let [id, node, epoch, connected, info, mode, _, since] = step.args_at(8)?;
     if !mode.is_empty() || !since.is_empty() {
         return Ok(None);
     }
@@ -85,8 +85,8 @@ fn connect_first_device(
             _ => return Ok(None),
         }
     }
-    let (now, ttl) = (said(now)?, said(ttl)?);
-    let before = held.as_deref().and_then(number).unwrap_or_default();
+    let (now, ttl) = (parse_number_arg(now)?, parse_number_arg(ttl)?);
+    let before = held.as_deref().and_then(parse_lua_number).unwrap_or_default();
     let (version, latest) = ((before + 1.0).max(now), now + ttl);
     let (version_text, latest_text) = (format_integer(version), format_integer(latest));
     let info_field = [b"i:", id].concat();
@@ -105,7 +105,7 @@ fn connect_first_device(
         step.call(&[b"HDEL", state_key, b"v"])?;
     }
     step.hset(state_key, &fields[usize::from(info.is_empty())..])?;
-    if step.ttl(state_key)? < STATE_TTL - HOUR {
+    if step.pttl(state_key)? < STATE_TTL - HOUR {
         step.pexpire(state_key, STATE_TTL.cast_unsigned())?;
     }
     let shown = LayoutDevice {
@@ -145,8 +145,8 @@ fn beat_single_device(
     layout: &NativePresenceLayout,
 ) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
-    let [_, now, _, ttl] = step.take(0)?;
-    let [id, asking, asking_epoch] = step.take(8)?;
+    let [_, now, _, ttl] = step.args_at(0)?;
+    let [id, asking, asking_epoch] = step.args_at(8)?;
     let device_field = [b"d:", id].concat();
     let info_field = [b"i:", id].concat();
     let fields = [&device_field[..], b"n", b"s", &info_field];
@@ -157,9 +157,9 @@ fn beat_single_device(
     let Some([node, epoch, deadline, connected]) = split_device_entry(&value) else {
         return Ok(None);
     };
-    let (now, ttl) = (said(now)?, said(ttl)?);
+    let (now, ttl) = (parse_number_arg(now)?, parse_number_arg(ttl)?);
     let held = epoch == asking_epoch && (epoch == b"api" || node == asking);
-    let live = number(deadline).is_some_and(|deadline| deadline > now);
+    let live = parse_lua_number(deadline).is_some_and(|deadline| deadline > now);
     // A layout key of a foreign type is replaced by the Lua script.
     let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
     let fits = !layout.key_is_hash || step.hmget(layout_key, []).is_ok();
@@ -202,7 +202,7 @@ fn write_devices_layout(
     it: &LayoutDevice<'_>,
 ) -> Result<(), CommandError> {
     let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    let [_, _, now_iso] = step.take(0)?;
+    let [_, _, now_iso] = step.args_at(0)?;
     let status = match it.status {
         b"online" => Vec::new(),
         status => [br#","status":""#, status, b"\""].concat(),
@@ -234,7 +234,7 @@ fn write_document_layout(
     it: &LayoutDevice<'_>,
 ) -> Result<(), CommandError> {
     let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    let [user, now] = step.take(0)?;
+    let [user, now] = step.args_at(0)?;
     let document = [
         br#"{"userId":""#,
         user,

@@ -3,13 +3,13 @@
 //! Invariant: the native versions have the same effects in the same order as the scripts. A test compares them.
 
 use parlor_store::native::{
-    NativeScriptCall, NativeScriptResult, array, parse_digits, push_integer, said,
+    NativeScriptCall, NativeScriptResult, array, parse_digits, push_integer, parse_number_arg,
 };
 use redis::Value;
 
 pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [session, companion] = step.keys_at(0)?;
-    let [epoch, issued, now, ttl] = step.take(0)?;
+    let [epoch, issued, now, ttl] = step.args_at(0)?;
     let text = step.get(companion)?.map(|it| it.to_vec());
     let Some(revoked) = text
         .as_deref()
@@ -17,7 +17,7 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
     else {
         return Ok(Some(string_array(["cold"])));
     };
-    if !issued.is_empty() && said(issued)? <= revoked {
+    if !issued.is_empty() && parse_number_arg(issued)? <= revoked {
         return Ok(Some(string_array(["revoked"])));
     }
     let fields = [
@@ -35,7 +35,7 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
         return Ok(Some(string_array(["gone"])));
     };
     if !now.is_empty() {
-        let ttl = said(ttl)? as u64;
+        let ttl = parse_number_arg(ttl)? as u64;
         step.hset(session, &[(b"last_seen", now)])?;
         step.pexpire(session, ttl)?;
         step.pexpire(companion, ttl)?;
@@ -48,11 +48,11 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
 
 pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [session, companion] = step.keys_at(0)?;
-    let [epoch, revoked, ttl, mode, issued, keep] = step.take(0)?;
+    let [epoch, revoked, ttl, mode, issued, keep] = step.args_at(0)?;
     let (pairs, []) = step.args()[6..].as_chunks::<2>() else {
         return Ok(None);
     };
-    let (revoked, ttl) = (said(revoked)?, said(ttl)? as u64);
+    let (revoked, ttl) = (parse_number_arg(revoked)?, parse_number_arg(ttl)? as u64);
     let text = step.get(companion)?.map(|it| it.to_vec());
     let was = text
         .as_deref()
@@ -65,10 +65,10 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
     match mode {
         b"rebuild" if was.is_some() => return Ok(Some(string_array(["again"]))),
         b"open" if was.is_some() && blocked => return Ok(Some(string_array(["blocked"]))),
-        b"open" if said(issued)? <= revoked => return Ok(Some(string_array(["revoked"]))),
+        b"open" if parse_number_arg(issued)? <= revoked => return Ok(Some(string_array(["revoked"]))),
         _ => {}
     }
-    step.delete(session)?;
+    step.del(session)?;
     if !pairs.is_empty() {
         let fields: Vec<_> = pairs
             .iter()

@@ -2,18 +2,18 @@
 
 use smallvec::SmallVec;
 
-use crate::args::{Args, is_option};
+use crate::commands::args::{Args, is_option};
+use crate::commands::reply::{NIL, integer, score_bulk};
 use crate::db::Db;
-use crate::edit::JournaledCollection;
+use crate::db::journaled_collection::JournaledCollection;
 use crate::error::{CommandError, CommandResult, SYNTAX_ERROR};
-use crate::number::parse_float_arg;
-use crate::reply::{NIL, count, score_bulk};
-use crate::value::ZSet;
+use crate::numbers::parse_float_arg;
+use crate::values::ZSet;
 
 /// Options of `ZADD`.
 #[derive(Default)]
 struct ZaddOptions {
-    only_new: bool,
+    nx: bool,
     xx: bool,
     gt: bool,
     lt: bool,
@@ -24,8 +24,8 @@ struct ZaddOptions {
 impl ZaddOptions {
     /// Sets the option of this name. Returns whether there is one.
     fn parse_flag(&mut self, option: &[u8]) -> bool {
-        let rule = match option {
-            _ if is_option(option, "NX") => &mut self.only_new,
+        let flag = match option {
+            _ if is_option(option, "NX") => &mut self.nx,
             _ if is_option(option, "XX") => &mut self.xx,
             _ if is_option(option, "GT") => &mut self.gt,
             _ if is_option(option, "LT") => &mut self.lt,
@@ -33,18 +33,18 @@ impl ZaddOptions {
             _ if is_option(option, "INCR") => &mut self.incr,
             _ => return false,
         };
-        *rule = true;
+        *flag = true;
         true
     }
 
     fn check_compatible(&self, members: usize) -> Result<(), CommandError> {
-        if self.only_new && self.xx {
+        if self.nx && self.xx {
             return Err(CommandError::from_static(
                 "ERR XX and NX options at the same time are not compatible",
             ));
         }
         let either = self.gt || self.lt;
-        if either && self.only_new || self.gt && self.lt {
+        if either && self.nx || self.gt && self.lt {
             return Err(CommandError::from_static(
                 "ERR GT, LT, and/or NX options at the same time are not compatible",
             ));
@@ -71,7 +71,7 @@ impl ZaddOptions {
             zset.insert_new(member, score);
             return Ok(ZaddOutcome::Added(score));
         };
-        if self.only_new {
+        if self.nx {
             return Ok(ZaddOutcome::Skipped);
         }
         let new = if self.incr { old + score } else { score };
@@ -84,10 +84,10 @@ impl ZaddOptions {
             return Ok(ZaddOutcome::Skipped);
         }
         if new == old {
-            zset.keep(member, old);
+            zset.record_unchanged_score(member, old);
             return Ok(ZaddOutcome::Unchanged(new));
         }
-        zset.change(member, old, new);
+        zset.update_score(member, old, new);
         Ok(ZaddOutcome::Updated(new))
     }
 }
@@ -99,16 +99,21 @@ enum ZaddOutcome {
     Updated(f64),
 }
 
-fn zadd_generic(db: &mut Db, args: Args<'_>, mut rules: ZaddOptions) -> CommandResult {
-    let options = args[2..]
+/// `ZADD`, or `ZINCRBY` with `incr`.
+pub fn zadd(db: &mut Db, args: Args<'_>, incr: bool) -> CommandResult {
+    let mut options = ZaddOptions {
+        incr,
+        ..ZaddOptions::default()
+    };
+    let flags = args[2..]
         .iter()
-        .take_while(|option| rules.parse_flag(option))
+        .take_while(|option| options.parse_flag(option))
         .count();
-    let pairs = &args[2 + options..];
+    let pairs = &args[2 + flags..];
     if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
         return Err(SYNTAX_ERROR);
     }
-    rules.check_compatible(pairs.len() / 2)?;
+    options.check_compatible(pairs.len() / 2)?;
     let pairs = pairs.chunks_exact(2);
     let scores = pairs
         .clone()
@@ -117,7 +122,7 @@ fn zadd_generic(db: &mut Db, args: Args<'_>, mut rules: ZaddOptions) -> CommandR
     let change = |zset: &mut JournaledCollection<'_, ZSet>| {
         let (mut added, mut changed, mut last) = (0, 0, None);
         for (pair, score) in pairs.zip(scores) {
-            last = match rules.apply_to_member(zset, pair[1], score)? {
+            last = match options.apply_to_member(zset, pair[1], score)? {
                 ZaddOutcome::Skipped => None,
                 ZaddOutcome::Unchanged(score) => Some(score),
                 ZaddOutcome::Added(score) => {
@@ -130,29 +135,14 @@ fn zadd_generic(db: &mut Db, args: Args<'_>, mut rules: ZaddOptions) -> CommandR
                 }
             };
         }
-        Ok((if rules.ch { added + changed } else { added }, last))
+        Ok((if options.ch { added + changed } else { added }, last))
     };
-    let (changes, last) = match rules.xx {
+    let (changes, last) = match options.xx {
         true => db.update_existing(args[1], change)?.unwrap_or((0, None)),
-        false => db.edit(args[1], change)?,
+        false => db.update_or_create(args[1], change)?,
     };
-    Ok(match rules.incr {
+    Ok(match options.incr {
         true => last.map_or(NIL, score_bulk),
-        false => count(changes),
+        false => integer(changes),
     })
-}
-
-pub fn zadd(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zadd_generic(db, args, ZaddOptions::default())
-}
-
-pub fn zincrby(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zadd_generic(
-        db,
-        args,
-        ZaddOptions {
-            incr: true,
-            ..ZaddOptions::default()
-        },
-    )
 }

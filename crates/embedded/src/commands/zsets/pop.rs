@@ -2,13 +2,13 @@
 
 use redis::Value;
 
-use crate::args::Args;
-use crate::commands::counts::{MpopArgs, parse_count};
+use crate::commands::args::Args;
+use crate::commands::count_args::{MpopArgs, parse_count};
+use crate::commands::reply::{NIL, array, bulk, score_bulk};
 use crate::db::Db;
-use crate::edit::JournaledCollection;
+use crate::db::journaled_collection::JournaledCollection;
 use crate::error::{CommandResult, MUST_BE_POSITIVE, SYNTAX_ERROR};
-use crate::reply::{NIL, array, bulk, score_bulk};
-use crate::value::{SharedBytes, ZSet};
+use crate::values::{SharedBytes, ZSet};
 
 use super::members_reply;
 
@@ -21,48 +21,41 @@ fn pop_members(
     let len = zset.len();
     let wanted = wanted.min(len);
     let owned = |(member, score): (&SharedBytes, f64)| (member.clone(), score);
-    let taken: Vec<_> = match lowest {
+    let popped: Vec<_> = match lowest {
         true => zset.range(0, wanted).map(owned).collect(),
         false => zset.range(len - wanted, len).rev().map(owned).collect(),
     };
-    for (member, _) in &taken {
+    for (member, _) in &popped {
         zset.remove(member);
     }
-    taken
+    popped
 }
 
-fn zpop_generic(db: &mut Db, args: Args<'_>, lowest: bool) -> CommandResult {
+/// `ZPOPMIN` and `ZPOPMAX`.
+pub fn zpop(db: &mut Db, args: Args<'_>, lowest: bool) -> CommandResult {
     let wanted = match args.get(2..) {
         Some([]) | None => 1,
         Some([wanted]) => parse_count(0, wanted, MUST_BE_POSITIVE)?,
         Some(_) => return Err(SYNTAX_ERROR),
     };
-    let taken = db.update_existing(args[1], |zset| Ok(pop_members(zset, lowest, wanted)))?;
-    let taken = taken.unwrap_or_default();
+    let popped = db.update_existing(args[1], |zset| Ok(pop_members(zset, lowest, wanted)))?;
+    let popped = popped.unwrap_or_default();
     Ok(members_reply(
-        taken.iter().map(|(member, score)| (member, *score)),
+        popped.iter().map(|(member, score)| (member, *score)),
         true,
     ))
 }
 
-pub fn zpopmin(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zpop_generic(db, args, true)
-}
-
-pub fn zpopmax(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zpop_generic(db, args, false)
-}
-
 pub fn zmpop(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let asked = MpopArgs::parse(args, "MIN", "MAX")?;
-    let pair = |(member, points): (SharedBytes, f64)| array([bulk(&*member), score_bulk(points)]);
-    for key in asked.keys {
-        let taken = db.update_existing(key, |zset| {
-            Ok(pop_members(zset, asked.from_start, asked.count))
+    let options = MpopArgs::parse(args, "MIN", "MAX")?;
+    let pair = |(member, score): (SharedBytes, f64)| array([bulk(&*member), score_bulk(score)]);
+    for key in options.keys {
+        let popped = db.update_existing(key, |zset| {
+            Ok(pop_members(zset, options.from_start, options.count))
         })?;
-        if let Some(taken) = taken {
-            let taken: Value = array(taken.into_iter().map(pair));
-            return Ok(array([bulk(*key), taken]));
+        if let Some(popped) = popped {
+            let popped: Value = array(popped.into_iter().map(pair));
+            return Ok(array([bulk(*key), popped]));
         }
     }
     Ok(NIL)

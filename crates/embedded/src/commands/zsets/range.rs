@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use redis::Value as Answer;
+use redis::Value;
 
-use crate::args::{Args, OptionArgs, is_option, window};
+use crate::commands::args::{Args, OptionArgs, is_option, resolve_range};
+use crate::commands::reply::{array, integer};
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, SYNTAX_ERROR};
-use crate::number::parse_int_arg;
-use crate::reply::{array, count};
-use crate::value::{SharedBytes, Value, ZSet};
+use crate::numbers::parse_int_arg;
+use crate::values::{SharedBytes, StoredValue, ZSet};
 
-use super::bounds::{LexRange, ScoreRange, skip_ranks};
 use super::members_reply;
+use super::range_bounds::{LexRange, ScoreRange};
 
 /// Meaning of the bounds of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ZrangeBy {
+pub enum ZrangeBy {
     Rank,
     Score,
     Lex,
@@ -25,7 +25,7 @@ enum ZrangeBy {
 enum ZrangeBounds<'a> {
     Rank(i64, i64),
     Score(ScoreRange),
-    Member(LexRange<'a>),
+    Lex(LexRange<'a>),
 }
 
 impl<'a> ZrangeBounds<'a> {
@@ -33,34 +33,25 @@ impl<'a> ZrangeBounds<'a> {
         Ok(match by {
             ZrangeBy::Rank => Self::Rank(parse_int_arg(min)?, parse_int_arg(max)?),
             ZrangeBy::Score => Self::Score(ScoreRange::parse(min, max)?),
-            ZrangeBy::Lex => Self::Member(LexRange::parse(min, max)?),
+            ZrangeBy::Lex => Self::Lex(LexRange::parse(min, max)?),
         })
     }
 
-    /// Ranks from the lower end, whatever the direction, without the first `skip` in that direction.
-    fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
-        let ranks = match self {
+    /// Ranks from the lower end, whatever the direction.
+    fn ranks(&self, zset: &ZSet, reverse: bool) -> Range<usize> {
+        match self {
             Self::Rank(start, stop) => {
                 let len = zset.len();
-                let ranks = window(*start, *stop, len);
-                if reverse {
-                    len - ranks.end..len - ranks.start
-                } else {
-                    ranks
+                let ranks = resolve_range(*start, *stop, len);
+                match reverse {
+                    true => len - ranks.end..len - ranks.start,
+                    false => ranks,
                 }
             }
             Self::Score(scores) => scores.ranks(zset),
-            Self::Member(members) => return members.ranks(zset, reverse, skip),
-        };
-        skip_ranks(ranks, reverse, skip)
+            Self::Lex(members) => members.ranks(zset),
+        }
     }
-}
-
-/// Parts of a range that the options of a command may determine. The name of an older command determines the rest.
-struct ZrangeSyntax {
-    by: Option<ZrangeBy>,
-    reverse: Option<bool>,
-    stores: bool,
 }
 
 /// A parsed range request.
@@ -73,15 +64,20 @@ struct ZrangeQuery<'a> {
 }
 
 impl<'a> ZrangeQuery<'a> {
-    /// Parses `min max [options]` from position `start` on.
-    fn parse(args: Args<'a>, start: usize, form: &ZrangeSyntax) -> Result<Self, CommandError> {
-        let (mut by, mut reverse) = (form.by, form.reverse);
+    /// Parses `min max [options]` from position `start` on. Options determine what the name of an older command does not.
+    fn parse(
+        args: Args<'a>,
+        start: usize,
+        mut by: Option<ZrangeBy>,
+        mut reverse: Option<bool>,
+    ) -> Result<Self, CommandError> {
+        let stores = start == 3;
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
         let mut options = OptionArgs::starting_at(args, start + 2);
         while let Some(option) = options.next() {
-            if !form.stores && is_option(option, "WITHSCORES") {
+            if !stores && is_option(option, "WITHSCORES") {
                 with_scores = true;
-            } else if is_option(option, "LIMIT") && options.left() >= 2 {
+            } else if is_option(option, "LIMIT") && options.remaining() >= 2 {
                 (offset, limit) = (options.next_int()?, options.next_int()?);
             } else if reverse.is_none() && is_option(option, "REV") {
                 reverse = Some(true);
@@ -128,76 +124,37 @@ impl<'a> ZrangeQuery<'a> {
     ) -> R {
         // A negative offset skips all members. A negative limit means no limit.
         let skip = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let Range { start, end } = self.bounds.ranks(zset, self.reverse, skip);
-        let limit = usize::try_from(self.limit)
-            .unwrap_or(usize::MAX)
-            .min(end - start);
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let Range { start, end } = self.bounds.ranks(zset, self.reverse);
+        let skip = skip.min(end - start);
+        let limit = limit.min(end - start - skip);
         match self.reverse {
-            true => take(&mut zset.range(end - limit, end).rev()),
-            false => take(&mut zset.range(start, start + limit)),
+            true => take(&mut zset.range(end - skip - limit, end - skip).rev()),
+            false => take(&mut zset.range(start + skip, start + skip + limit)),
         }
     }
 
-    fn to_reply(&self, zset: &ZSet) -> Answer {
+    fn to_reply(&self, zset: &ZSet) -> Value {
         self.with_members(zset, |items| members_reply(items, self.with_scores))
     }
 }
 
-fn zrange_generic(
+/// `ZRANGE` and its older forms, whose names determine the meaning of the bounds and the direction.
+pub fn zrange(
     db: &mut Db,
     args: Args<'_>,
     by: Option<ZrangeBy>,
     reverse: Option<bool>,
 ) -> CommandResult {
-    let query = ZrangeQuery::parse(
-        args,
-        2,
-        &ZrangeSyntax {
-            by,
-            reverse,
-            stores: false,
-        },
-    )?;
-    let zset = db.read::<ZSet>(args[1])?;
+    let query = ZrangeQuery::parse(args, 2, by, reverse)?;
+    let zset = db.get_collection::<ZSet>(args[1])?;
     Ok(zset.map_or_else(|| array([]), |zset| query.to_reply(zset)))
 }
 
-pub fn zrange(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, None, None)
-}
-
-pub fn zrevrange(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, Some(ZrangeBy::Rank), Some(true))
-}
-
-pub fn zrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, Some(ZrangeBy::Score), Some(false))
-}
-
-pub fn zrevrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, Some(ZrangeBy::Score), Some(true))
-}
-
-pub fn zrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, Some(ZrangeBy::Lex), Some(false))
-}
-
-pub fn zrevrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zrange_generic(db, args, Some(ZrangeBy::Lex), Some(true))
-}
-
 pub fn zrangestore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    let query = ZrangeQuery::parse(
-        args,
-        3,
-        &ZrangeSyntax {
-            by: None,
-            reverse: None,
-            stores: true,
-        },
-    )?;
+    let query = ZrangeQuery::parse(args, 3, None, None)?;
     let mut result = ZSet::default();
-    if let Some(zset) = db.read::<ZSet>(args[2])? {
+    if let Some(zset) = db.get_collection::<ZSet>(args[2])? {
         query.with_members(zset, |items| {
             for (member, score) in items {
                 result.insert(member.clone(), score);
@@ -205,50 +162,29 @@ pub fn zrangestore(db: &mut Db, args: Args<'_>) -> CommandResult {
         });
     }
     let len = result.len();
-    db.put(args[1], Value::ZSet(result), None);
-    Ok(count(len))
+    db.replace_value(args[1], StoredValue::ZSet(result), None);
+    Ok(integer(len))
 }
 
-fn zcount_generic(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
+/// `ZCOUNT` and `ZLEXCOUNT`.
+pub fn zcount(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
     let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
-    let zset = db.read::<ZSet>(args[1])?;
-    Ok(count(
-        zset.map_or(0, |zset| bounds.ranks(zset, false, 0).len()),
-    ))
+    let zset = db.get_collection::<ZSet>(args[1])?;
+    let count = zset.map_or(0, |zset| bounds.ranks(zset, false).len());
+    Ok(integer(count))
 }
 
-pub fn zcount(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zcount_generic(db, args, ZrangeBy::Score)
-}
-
-pub fn zlexcount(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zcount_generic(db, args, ZrangeBy::Lex)
-}
-
-fn zremrange_generic(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
+/// The `ZREMRANGE` commands.
+pub fn zremrange(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
     let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
     let removed = db.update_existing::<ZSet, _>(args[1], |zset| {
-        let ranks = bounds.ranks(zset, false, 0);
-        let members = zset
-            .range(ranks.start, ranks.end)
-            .map(|(member, _)| member.clone());
-        let members: Vec<SharedBytes> = members.collect();
+        let ranks = bounds.ranks(zset, false);
+        let members = zset.range(ranks.start, ranks.end);
+        let members: Vec<SharedBytes> = members.map(|(member, _)| member.clone()).collect();
         for member in &members {
             zset.remove(member);
         }
         Ok(members.len())
     })?;
-    Ok(count(removed.unwrap_or(0)))
-}
-
-pub fn zremrangebyrank(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zremrange_generic(db, args, ZrangeBy::Rank)
-}
-
-pub fn zremrangebyscore(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zremrange_generic(db, args, ZrangeBy::Score)
-}
-
-pub fn zremrangebylex(db: &mut Db, args: Args<'_>) -> CommandResult {
-    zremrange_generic(db, args, ZrangeBy::Lex)
+    Ok(integer(removed.unwrap_or(0)))
 }

@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
 /// Argument of a command. Absolute times are separate variants, because the two clocks show different times.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CommandWord {
@@ -135,7 +138,7 @@ fn parse_word(text: &str) -> Result<CommandWord, String> {
 
 /// Generator of steps. The same seed gives the same steps.
 pub struct Generator {
-    state: u64,
+    rng: SmallRng,
     /// Position in the sequence. It makes every TTL different, see `ttl`.
     at: u64,
 }
@@ -152,20 +155,13 @@ static SCRIPTS: LazyLock<Vec<&str>> = LazyLock::new(|| lines(include_str!("scrip
 impl Generator {
     pub fn new(seed: u64) -> Self {
         Self {
-            state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            rng: SmallRng::seed_from_u64(seed),
             at: 0,
         }
     }
 
-    fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        self.next() as usize % n
+    fn below(&mut self, bound: usize) -> usize {
+        self.rng.random_range(0..bound)
     }
 
     fn chance(&mut self, percent: usize) -> bool {
@@ -205,9 +201,9 @@ impl Generator {
             name.make_ascii_lowercase();
         }
         // The result of a scan from an invented cursor and of a random pick differs between the engines. A short TTL
-        // would end on the real clock while the manual clock stands still.
-        let left_alone = ["SCAN", "RAND", "SPOP", "EX"];
-        let fixed = left_alone.iter().any(|part| template.contains(part));
+        // would end on the real clock while the manual clock stands still. The scores of `<KX>` must stay equal.
+        let unchanged = ["SCAN", "RAND", "SPOP", "EX", "<KX>"];
+        let fixed = unchanged.iter().any(|part| template.contains(part));
         let odds = if fixed { 100 } else { self.below(100) };
         match odds {
             0 if words.len() > 1 => drop(words.pop()),
@@ -242,12 +238,12 @@ impl Generator {
             .expect("a bar after the script");
         let mut keys = Vec::new();
         let mut rest = Vec::new();
-        let mut behind = false;
+        let mut after_keys = false;
         for word in arguments.split_whitespace() {
             match word {
-                "-" => behind = true,
+                "-" => after_keys = true,
                 "@" => rest.extend(self.command_without_timestamps()),
-                word if behind => rest.push(self.word(word)),
+                word if after_keys => rest.push(self.word(word)),
                 word => keys.push(self.word(word)),
             }
         }
@@ -263,6 +259,7 @@ impl Generator {
             "<K>" => return self.key("thlsz"),
             "<KT>" => return self.key("t"),
             "<KF>" => return CommandWord::Plain(vec![b'n', b'0' + self.below(3) as u8]),
+            "<KX>" => return CommandWord::Plain(vec![b'x', b'0' + self.below(3) as u8]),
             "<KH>" => return self.key("h"),
             "<KL>" => return self.key("l"),
             "<KS>" => return self.key("s"),

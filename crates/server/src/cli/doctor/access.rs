@@ -9,17 +9,17 @@ use crate::config::Config;
 /// Checks the password and names the user.
 pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
     const CHECK: &str = "access";
-    let login = match &config.store.options.url {
+    let credentials = match &config.store.options.url {
         StoreUrl::Embedded => &StoreCredentials::default(),
-        StoreUrl::Redis { login, .. }
-        | StoreUrl::Sentinel { login, .. }
-        | StoreUrl::Cluster { login, .. } => login,
+        StoreUrl::Redis { credentials, .. }
+        | StoreUrl::Sentinel { credentials, .. }
+        | StoreUrl::Cluster { credentials, .. } => credentials,
     };
     let user: Option<String> = reader.ask(redis::cmd("ACL").arg("WHOAMI")).await.ok();
     let user = user
-        .or_else(|| login.user.clone())
+        .or_else(|| credentials.user.clone())
         .unwrap_or_else(|| "default".into());
-    match (&login.password, is_local(config)) {
+    match (&credentials.password, is_local(config)) {
         (Some(_), _) if user == "default" => Finding::ok(CHECK, "password, as the default user"),
         (Some(_), _) => Finding::ok(CHECK, format!("password, as the ACL user {user}")),
         (None, true) => Finding::info(CHECK, "no password; the server is on this machine"),

@@ -129,12 +129,12 @@ impl StorePair {
 
 fn options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<StoreOptions> {
     let mut url: StoreUrl = url.parse().with_context(|| flag.to_owned())?;
-    if let StoreUrl::Redis { login, .. }
-    | StoreUrl::Sentinel { login, .. }
-    | StoreUrl::Cluster { login, .. } = &mut url
+    if let StoreUrl::Redis { credentials, .. }
+    | StoreUrl::Sentinel { credentials, .. }
+    | StoreUrl::Cluster { credentials, .. } = &mut url
     {
         let given = loaded.values.optional("store.password");
-        login.password = login.password.take().or(given.map(str::to_owned));
+        credentials.password = credentials.password.take().or(given.map(str::to_owned));
     }
     let config = &loaded.config;
     Ok(StoreOptions {

@@ -4,8 +4,8 @@
 //! 1. It does the same as the Lua script, in the same order. A test compares both.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, number, parse_digits, push_integer,
-    said,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_digits, push_integer,
+    parse_number_arg,
 };
 use redis::Value;
 
@@ -27,9 +27,9 @@ struct Watermark {
 pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [top_key, list, members, version, ..] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
     let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] =
-        step.take::<FIRST_MESSAGE_ARG>(0)?;
+        step.args_at::<FIRST_MESSAGE_ARG>(0)?;
     let messages = (step.args().len() - FIRST_MESSAGE_ARG) / ARGS_PER_MESSAGE;
-    let read_rev = said(read_rev)?;
+    let read_rev = parse_number_arg(read_rev)?;
     let value = step.get(top_key)?.map(|it| it.to_vec());
     let held = parse_watermark(value.as_deref());
     let known = held.is_some_and(|(_, held, _)| held == epoch);
@@ -45,32 +45,32 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
         }
         // Messages up to a watermark of another epoch were published in that epoch. The last message limits this: the
         // watermark may be above it.
-        let start = said(start)?;
+        let start = parse_number_arg(start)?;
         let last = match messages {
             0 => start,
-            _ => said(step.take::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0])?,
+            _ => parse_number_arg(step.args_at::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0])?,
         };
         top = Watermark {
             seq: start.max(top.seq.min(last)),
             rev: read_rev,
             changed: true,
         };
-        step.delete(list)?;
+        step.del(list)?;
     }
     let state = apply_messages(step, &mut top, messages, read_rev)?;
     if top.changed {
         if step.call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX]).is_err() {
-            step.delete(list)?;
+            step.del(list)?;
         }
         // The list need not be on disk, because it can be refilled from the database.
         step.set_memory_only(list)?;
-        step.pexpire(list, said(list_ttl)? as u64)?;
+        step.pexpire(list, parse_number_arg(list_ttl)? as u64)?;
         let mut text = format_number(top.seq);
         text.push(b'|');
         text.extend_from_slice(epoch);
         text.push(b'|');
         push_integer(&mut text, top.rev);
-        step.set(top_key, &text, Some(said(top_ttl)? as u64))?;
+        step.set(top_key, &text, Some(parse_number_arg(top_ttl)? as u64))?;
     }
     let differs = !expected.is_empty()
         && (step.get(version)?.as_deref() != Some(expected) || !step.exists(members)?);
@@ -86,12 +86,12 @@ fn apply_messages(
     read_rev: f64,
 ) -> Result<&'static str, CommandError> {
     let list = step.keys_at::<FIRST_TYPING_KEY>(0)?[1];
-    let [.., publish, channel, event_channel, event_end] = step.take::<FIRST_MESSAGE_ARG>(0)?;
+    let [.., publish, channel, event_channel, event_end] = step.args_at::<FIRST_MESSAGE_ARG>(0)?;
     let typers = TypingKeysPresent::read(step)?;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
-            step.take::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
-        let seq = said(seq)?;
+            step.args_at::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
+        let seq = parse_number_arg(seq)?;
         if seq > top.seq + 1.0 {
             return Ok("GAP");
         }
@@ -100,7 +100,7 @@ fn apply_messages(
         }
         if read_rev < top.rev {
             // The messages were read before a change that is already published, perhaps a change of this message.
-            step.delete(list)?;
+            step.del(list)?;
         } else {
             let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
@@ -109,7 +109,7 @@ fn apply_messages(
             let push: &[u8] = if top.seq == 0.0 { b"LPUSH" } else { b"LPUSHX" };
             if step.call(&[push, list, &entry]).is_err() {
                 // The key has a foreign type: delete it.
-                step.delete(list)?;
+                step.del(list)?;
             }
         }
         if !stopped.is_empty() {
@@ -155,16 +155,16 @@ fn stop_typing(
     user: &[u8],
 ) -> Result<bool, CommandError> {
     let [.., index, names] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
-    let now = said(step.take::<2>(0)?[1])?;
+    let now = parse_number_arg(step.args_at::<2>(0)?[1])?;
     let ends = match typers.index_exists {
         true => step.call(&[b"ZSCORE", index, user])?,
         false => Value::Nil,
     };
     let ends = match &ends {
-        Value::BulkString(score) => number(score).unwrap_or_default(),
+        Value::BulkString(score) => parse_lua_number(score).unwrap_or_default(),
         _ => 0.0,
     };
-    let shown = step.delete(typing_key)?;
+    let shown = step.del(typing_key)?;
     if typers.index_exists {
         step.call(&[b"ZREM", index, user])?;
     }

@@ -186,7 +186,7 @@ pub(super) fn write_counter(
         push_integer(&mut text, number);
         step.set(key, &text, None)
     } else {
-        step.delete(key).map(drop)
+        step.del(key).map(drop)
     }
 }
 

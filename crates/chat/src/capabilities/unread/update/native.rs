@@ -4,7 +4,7 @@
 //! them.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, number, push_integer, said,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, push_integer, parse_number_arg,
 };
 use redis::Value;
 
@@ -28,11 +28,11 @@ const ARGS_PER_USER: usize = 8;
 const KEYS_PER_USER: usize = 3;
 
 pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [now, epoch, keep, publish, head, conversation] = step.take::<FIRST_USER_ARG>(0)?;
+    let [now, epoch, keep, publish, head, conversation] = step.args_at::<FIRST_USER_ARG>(0)?;
     let given = UpdateArgs {
-        now: said(now)?,
-        epoch: said(epoch)?,
-        state_ttl_ms: said(keep)? as u64,
+        now: parse_number_arg(now)?,
+        epoch: parse_number_arg(epoch)?,
+        state_ttl_ms: parse_number_arg(keep)? as u64,
         publish,
         frame_header: head,
         conversation,
@@ -54,26 +54,26 @@ fn update_user(
 ) -> Result<bool, CommandError> {
     let [state_key, count_key, total_key] = step.keys_at(user * KEYS_PER_USER)?;
     let [channel, what, version, position, top, badge, own, muted] =
-        step.take::<ARGS_PER_USER>(FIRST_USER_ARG + user * ARGS_PER_USER)?;
-    let version = said(version)?;
+        step.args_at::<ARGS_PER_USER>(FIRST_USER_ARG + user * ARGS_PER_USER)?;
+    let version = parse_number_arg(version)?;
     let fields = [&b":epoch"[..], b":total", given.conversation];
     let held = match step.hmget(state_key, fields) {
         Ok(held) => held,
         Err(_) => {
             // The key has a foreign type: delete it.
-            step.delete(state_key)?;
+            step.del(state_key)?;
             [None, None, None]
         }
     };
     let [epoch, total, field] = held;
     let mut old = field.as_deref().and_then(CounterField::parse);
     let unread = field.is_some() && old.is_none();
-    let epoch = epoch.as_deref().and_then(number).unwrap_or(-1.0);
-    let total = total.as_deref().and_then(number);
+    let epoch = epoch.as_deref().and_then(parse_lua_number).unwrap_or(-1.0);
+    let total = total.as_deref().and_then(parse_lua_number);
     let Some(total) = total.filter(|_| epoch >= given.epoch && !unread) else {
         // A former membership has no row, so a reconcile would not find its counter.
         if what == b"left" {
-            step.delete(count_key)?;
+            step.del(count_key)?;
         }
         return Ok(false);
     };
@@ -87,20 +87,20 @@ fn update_user(
             if matches!(old, CounterField::Left { left, .. } if version >= *left) {
                 return Ok(false);
             }
-            old.raise_last_seq(said(top)?);
+            old.raise_last_seq(parse_number_arg(top)?);
             *old
         }
         _ => {
-            let muted = number(muted);
+            let muted = parse_lua_number(muted);
             if old.is_none() && muted.is_none() {
                 return Ok(false);
             }
             let position = RowPosition {
                 joined: version,
-                position: said(position)?,
-                top: said(top)?,
-                badge: said(badge)?,
-                own: said(own)?,
+                position: parse_number_arg(position)?,
+                top: parse_number_arg(top)?,
+                badge: parse_number_arg(badge)?,
+                own: parse_number_arg(own)?,
                 muted,
             };
             merge_position(old, &position)

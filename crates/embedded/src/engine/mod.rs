@@ -1,0 +1,270 @@
+//! `EmbeddedEngine`: the database and the script engine behind one mutex, and the background thread.
+//!
+//! Invariants:
+//! 1. `EngineShared::lock` returns the state between two commands. Before it returns, it sets the time and the write
+//!    permission of the command that is about to run.
+//! 2. `begin_shutdown` closes the write gate while it holds the mutex. Every write was therefore either accepted
+//!    before, and is part of the last flush, or is rejected.
+
+mod background;
+mod background_control;
+pub mod connection;
+pub mod lazyfree;
+mod options;
+pub mod state;
+mod write_gate;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+
+use self::background::BackgroundThread;
+use self::background_control::{BackgroundControl, BackgroundRequest};
+use self::connection::EmbeddedConnection;
+use self::state::EngineState;
+use self::write_gate::WriteGate;
+use crate::db::Db;
+use crate::error::{CommandError, EngineOpenError};
+use crate::persistence::{self, StoreWriter};
+use crate::pubsub::{EmbeddedSubscriber, PubSubRegistry};
+use crate::scripting::ScriptEngine;
+
+pub use self::options::EngineOptions;
+
+const STORE_CLOSED: CommandError =
+    CommandError::from_static("ERR the store is closed and accepts no more writes");
+const STORE_READ_ONLY: CommandError =
+    CommandError::from_static("READONLY the store was opened read-only");
+
+/// An in-process Redis. Clones share the database. Dropping the last clone flushes all changes and closes the engine.
+#[derive(Clone)]
+pub struct EmbeddedEngine {
+    shared: Arc<EngineShared>,
+    _background: Arc<BackgroundThread>,
+}
+
+/// State that commands and the background thread share.
+pub(crate) struct EngineShared {
+    pub state: Mutex<EngineState>,
+    pub write_gate: WriteGate,
+    pub background: BackgroundControl,
+    /// Approximate bytes that were taken from the journal and are not on disk yet.
+    pub bytes_in_flight: AtomicUsize,
+    pub options: EngineOptions,
+    pubsub: PubSubRegistry,
+    run_id: String,
+    previous_run_was_clean: bool,
+}
+
+/// Accepted changes could not be written to disk. They stay in memory, and the next flush retries them.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "the data folder is full or not writable ({reason}); changes stay in memory and the next flush retries them"
+)]
+pub struct FlushError {
+    /// Why the flush failed.
+    pub reason: Arc<str>,
+}
+
+impl EmbeddedEngine {
+    /// Opens an engine. With a data folder, the engine locks the folder and loads all data in it.
+    pub fn open(options: EngineOptions) -> Result<Self, EngineOpenError> {
+        let run_id = random_run_id();
+        let mut db = new_db(&options);
+        let opened = match &options.data_folder {
+            Some(folder) => Some(persistence::open(folder, &run_id, &mut db)?),
+            None => None,
+        };
+        let (writer, previous_run_was_clean) = match opened {
+            Some(opened) => (Some(opened.writer), opened.previous_run_was_clean),
+            None => (None, true),
+        };
+        Self::start(db, options, run_id, writer, previous_run_was_clean)
+    }
+
+    /// Loads the last flushed state of a folder and rejects writes. Another process may have the folder open and write
+    /// to it.
+    pub fn open_read_only(folder: impl AsRef<Path>) -> Result<Self, EngineOpenError> {
+        let options = EngineOptions {
+            data_folder: Some(folder.as_ref().to_owned()),
+            ..EngineOptions::default()
+        };
+        let mut db = new_db(&options);
+        persistence::load_read_only(folder.as_ref(), &mut db)?;
+        let engine = Self::start(db, options, random_run_id(), None, true)?;
+        engine.shared.write_gate.close(STORE_READ_ONLY);
+        Ok(engine)
+    }
+
+    fn start(
+        mut db: Db,
+        options: EngineOptions,
+        run_id: String,
+        writer: Option<StoreWriter>,
+        previous_run_was_clean: bool,
+    ) -> Result<Self, EngineOpenError> {
+        db.run_id.clone_from(&run_id);
+        let pubsub = db.pubsub.clone();
+        let scripts = ScriptEngine::new();
+        let (background, requests) = BackgroundControl::new();
+        let path = options.data_folder.clone().unwrap_or_default();
+        let shared = Arc::new(EngineShared {
+            state: Mutex::new(EngineState { db, scripts }),
+            write_gate: WriteGate::default(),
+            background,
+            bytes_in_flight: AtomicUsize::new(0),
+            options,
+            pubsub,
+            run_id,
+            previous_run_was_clean,
+        });
+        let background = BackgroundThread::start(shared.clone(), requests, writer)
+            .map_err(|source| EngineOpenError::Io { path, source })?;
+        Ok(Self {
+            shared,
+            _background: Arc::new(background),
+        })
+    }
+
+    /// Creates a connection for the redis crate's commands.
+    pub fn connection(&self) -> EmbeddedConnection {
+        EmbeddedConnection::new(self.clone())
+    }
+
+    /// Creates a subscriber without subscriptions.
+    pub fn subscriber(&self) -> EmbeddedSubscriber {
+        self.shared
+            .pubsub
+            .new_subscriber(self.shared.options.max_queued_messages)
+    }
+
+    /// Whether the previous run flushed all changes that it had accepted. False after a kill.
+    pub fn previous_run_was_clean(&self) -> bool {
+        self.shared.previous_run_was_clean
+    }
+
+    /// Id of this run: 40 hexadecimal digits, different after each start.
+    pub fn run_id(&self) -> &str {
+        &self.shared.run_id
+    }
+
+    /// Flushes now: every change that was executed before the call is on disk when the call returns `Ok`. Does nothing
+    /// without a data folder.
+    pub async fn flush(&self) -> Result<(), FlushError> {
+        if !self.is_persistent() {
+            return Ok(());
+        }
+        self.shared
+            .background
+            .flush()
+            .await
+            .map_err(|reason| FlushError { reason })
+    }
+
+    /// Watch of the number of completed flushes.
+    pub fn flush_count(&self) -> watch::Receiver<u64> {
+        self.shared.background.flush_count.subscribe()
+    }
+
+    /// Rejects further writes, flushes all changes, marks the file as cleanly closed and releases the folder. Reads
+    /// still work. Closing a second time has no effect.
+    pub async fn close(&self) {
+        self.shared.begin_shutdown();
+        // The background thread has logged a failure of the last flush.
+        let _ = self.shared.background.wait_until_stopped().await;
+    }
+
+    /// Whether the engine has a data folder.
+    pub fn is_persistent(&self) -> bool {
+        self.shared.options.data_folder.is_some()
+    }
+
+    /// Number of keys, including expired keys that are not deleted yet.
+    pub fn key_count(&self) -> usize {
+        self.lock().db.dict().len()
+    }
+
+    /// Approximate bytes of changes that are not on disk yet.
+    pub fn unflushed_bytes(&self) -> usize {
+        self.lock().db.journal.bytes() + self.shared.bytes_in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Locks the state for a command that starts now.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
+        self.shared.lock()
+    }
+
+    /// Whether writers have to wait for a flush.
+    pub(crate) fn has_backpressure(&self) -> bool {
+        self.shared.write_gate.has_backpressure()
+    }
+
+    /// Waits while there is backpressure, so that unflushed changes cannot fill the memory.
+    pub(crate) async fn wait_for_write_capacity(&self) {
+        self.shared.write_gate.wait_for_capacity().await;
+    }
+}
+
+impl EngineShared {
+    /// Locks the state and sets the time and the write permission of the command that starts now. Starts backpressure
+    /// if the journal has grown too large.
+    pub fn lock(&self) -> MutexGuard<'_, EngineState> {
+        let mut state = self.state.lock();
+        if state.db.journal.bytes() > self.options.max_unflushed_bytes
+            && self.write_gate.start_backpressure()
+        {
+            self.background.request(BackgroundRequest::Flush(None));
+        }
+        state
+            .db
+            .begin_command(self.options.clock.now_ms(), self.write_gate.write_error());
+        state
+    }
+
+    /// Rejects writes from now on and asks the background thread to flush and end.
+    pub fn begin_shutdown(&self) {
+        // The gate closes under the mutex: every write was either accepted before, and is flushed, or is rejected.
+        let state = self.state.lock();
+        self.write_gate.close(STORE_CLOSED);
+        drop(state);
+        self.background.request(BackgroundRequest::Stop);
+    }
+}
+
+fn new_db(options: &EngineOptions) -> Db {
+    let now = options.clock.now_ms();
+    let mut db = Db::new(options.strict, PubSubRegistry::default());
+    db.begin_command(now, None);
+    db
+}
+
+/// 40 random hexadecimal digits. The standard library seeds `RandomState` from the system's randomness.
+fn random_run_id() -> String {
+    let id: String = (0..3u8)
+        .map(|part| format!("{:016x}", RandomState::new().hash_one(part)))
+        .collect();
+    id[..40].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn non_blocking_writes_are_declined_while_the_journal_is_full() {
+        let engine = EmbeddedEngine::open(EngineOptions::default()).unwrap();
+        let connection = engine.connection();
+        let set = redis::cmd("SET").arg("key").arg("value").take();
+        let get = redis::cmd("GET").arg("key").take();
+        assert!(engine.shared.write_gate.start_backpressure());
+        assert!(connection.try_execute(&set).is_none());
+        assert_eq!(connection.try_execute(&get), Some(Ok(redis::Value::Nil)));
+        engine.shared.write_gate.end_backpressure();
+        assert_eq!(connection.try_execute(&set), Some(Ok(redis::Value::Okay)));
+    }
+}

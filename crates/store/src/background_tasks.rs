@@ -1,0 +1,27 @@
+//! Background tasks that end with their owner.
+//!
+//! Invariants:
+//! 1. A [`BackgroundTasks`] owns every task of this crate and aborts its tasks on drop and in `abort_all`.
+
+use std::future::Future;
+
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+/// Running tasks, aborted on drop.
+#[derive(Default)]
+pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
+
+impl BackgroundTasks {
+    /// Starts a task.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    /// Aborts all tasks.
+    pub(crate) fn abort_all(&self) {
+        self.0.lock().abort_all();
+    }
+}
