@@ -30,7 +30,7 @@ async fn a_client_that_stops_reading_is_closed_and_others_keep_receiving() {
         assert!(quick.packet().await.starts_with("42[\"big\""));
         assert!(host.server.stats().send_queue_bytes <= 300 * 1024);
     }
-    host.wait_for_call("disconnected send_queue_overflow").await;
+    host.wait_for_call("disconnected SendQueueOverflow").await;
     assert_eq!(host.server.socket_count(), 1);
     quick.send_text(r#"421["echo"]"#).await;
     assert_eq!(quick.packet().await, "431[]");
@@ -56,7 +56,7 @@ async fn a_polling_client_that_never_polls_is_closed_when_its_send_queue_is_full
     for _ in 0..20 {
         host.server.for_each_socket(|socket| socket.send(&frame));
     }
-    host.wait_for_call("disconnected send_queue_overflow").await;
+    host.wait_for_call("disconnected SendQueueOverflow").await;
     eventually("the session is removed", || {
         host.server.stats().open_sessions == 0
     })
@@ -121,7 +121,7 @@ async fn a_client_that_stops_answering_pings_is_disconnected() {
         ws.send_text("3").await;
     }
     assert_eq!(ws.next().await, text("2"));
-    host.wait_for_call("disconnected ping_timeout").await;
+    host.wait_for_call("disconnected PingTimeout").await;
     assert_eq!(
         after_pings(&mut ws).await,
         ReceivedMessage::Close(Some(1000))
@@ -215,7 +215,7 @@ async fn shutdown_aborts_clients_that_do_not_read() {
     let lines = host.handler().calls();
     let ends = lines
         .iter()
-        .filter(|line| *line == "disconnected server_shutdown");
+        .filter(|line| *line == "disconnected ServerShutdown");
     assert_eq!(ends.count(), 2);
     drop(slow);
 }

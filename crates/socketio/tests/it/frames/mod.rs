@@ -32,9 +32,7 @@ fn to_parsed(message: WebSocketMessage<'_>) -> ParsedFrame {
         WebSocketMessage::Binary(bytes) => ParsedFrame::Binary(bytes.into_owned()),
         WebSocketMessage::Ping(bytes) => ParsedFrame::Ping(bytes.into_owned()),
         WebSocketMessage::Pong(bytes) => ParsedFrame::Pong(bytes.into_owned()),
-        WebSocketMessage::Close(close) => {
-            ParsedFrame::Close(close.map(|(code, reason)| (code, reason.into_owned())))
-        }
+        WebSocketMessage::Close(close) => ParsedFrame::Close(close),
     }
 }
 
