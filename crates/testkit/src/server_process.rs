@@ -200,9 +200,14 @@ impl ServerProcess {
             .unwrap_or_else(|| panic!("no address was requested with listen({name:?})"))
     }
 
+    /// Address of HTTP.
+    pub fn http_address(&self) -> SocketAddr {
+        self.address(HTTP_ENV)
+    }
+
     /// Base URL of HTTP: `http://127.0.0.1:port`.
     pub fn http_url(&self) -> String {
-        format!("http://{}", self.address(HTTP_ENV))
+        format!("http://{}", self.http_address())
     }
 
     /// Address of gRPC.

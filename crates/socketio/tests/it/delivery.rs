@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parlor_socketio::{DisconnectReason, EncodedEvent, Socket, SocketIoOptions};
+use parlor_testkit::encode_client_frame;
 
 use super::clients::{RawWebSocket, ReceivedMessage};
 use super::recording_server::{
@@ -38,18 +39,14 @@ async fn packets_are_handled_in_order_after_the_previous_handler_future() {
 async fn a_full_inbox_stops_reading_without_losing_packets() {
     let host = start_test_server(SocketIoOptions::default()).await;
     let (ws, _) = RawWebSocket::connect(host.address, "").await;
-    let stream = ws.connection.stream;
-    let (mut reading, mut writing) = stream.into_split();
+    let (mut reading, mut writing) = ws.connection.into_stream().into_split();
     let writer = tokio::spawn(async move {
         use tokio::io::AsyncWriteExt as _;
         let filling = "x".repeat(4_000);
         for id in 0..2_000 {
             let name = if id == 0 { "slow" } else { "echo" };
             let text = format!(r#"42{id}["{name}","{filling}"]"#);
-            let mut frame = vec![0x81, 0x80 | 126];
-            frame.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
-            frame.extend([0; 4]);
-            frame.extend(text.as_bytes());
+            let frame = encode_client_frame(0x81, text.as_bytes());
             writing.write_all(&frame).await.unwrap();
         }
         writing
