@@ -28,24 +28,6 @@ pub enum DisconnectReason {
 }
 
 impl DisconnectReason {
-    /// Name of the reason, for logs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ClientDisconnect => "client_disconnect",
-            Self::ServerDisconnect => "server_disconnect",
-            Self::TransportClosed => "transport_closed",
-            Self::PingTimeout => "ping_timeout",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::SendQueueOverflow => "send_queue_overflow",
-            Self::TooManyEvents => "too_many_events",
-            Self::PayloadTooLarge => "payload_too_large",
-            Self::ProtocolError => "protocol_error",
-            Self::ReplacedByReconnect => "replaced_by_reconnect",
-            Self::ServerShutdown => "server_shutdown",
-        }
-    }
-
     /// True if the client may recover the socket after this reason: neither side has ended it on purpose.
     pub(crate) const fn is_recoverable(self) -> bool {
         matches!(

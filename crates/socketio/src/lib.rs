@@ -11,7 +11,6 @@ pub mod engine_io;
 mod memory_budget;
 mod options;
 pub mod packet;
-mod slab;
 pub mod socket_io;
 mod stats;
 mod upgraded_stream;

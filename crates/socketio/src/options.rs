@@ -22,14 +22,8 @@ pub struct SocketIoOptions {
     /// Maximum bytes in the send queue of a session; if a packet exceeds it, the session is aborted. A packet that
     /// finds an empty queue may be larger. Default: 1 MiB.
     pub max_send_queue_bytes: usize,
-    /// Maximum packets of a session that wait for the handler. While the inbox is full, the client is not read.
-    /// Default: 64.
-    pub max_inbox_packets: usize,
     /// Connection state recovery; `None` ends every socket with its connection. Default: `None`.
     pub recovery: Option<RecoveryOptions>,
-    /// Maximum bytes of all replay buffers together. Above it, the replay buffer of each socket that is sent an event
-    /// is cleared. Default: 256 MiB.
-    pub replay_budget_bytes: usize,
     /// Maximum open sessions (more are rejected with 503), and maximum detached sockets. Default: 100,000.
     pub max_sessions: usize,
     /// Maximum open sessions of one IP address; more are rejected with 429. Default: 20,000.
@@ -49,9 +43,7 @@ impl Default for SocketIoOptions {
             upgrade_timeout: Duration::from_secs(10),
             max_payload: 64 * 1024,
             max_send_queue_bytes: 1024 * 1024,
-            max_inbox_packets: 64,
             recovery: None,
-            replay_budget_bytes: 256 * 1024 * 1024,
             max_sessions: 100_000,
             max_sessions_per_address: 20_000,
             sid_prefix: *b"AAA",
@@ -68,4 +60,7 @@ pub struct RecoveryOptions {
     pub max_frames: usize,
     /// Maximum bytes of one replay buffer.
     pub max_bytes: usize,
+    /// Maximum bytes of all replay buffers together. Above it, the replay buffer of each socket that is sent an event
+    /// is cleared.
+    pub max_total_bytes: usize,
 }

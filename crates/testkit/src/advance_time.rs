@@ -34,9 +34,6 @@ until cursor == '0'
 /// `primaries` is empty for the embedded engine, whose keys follow its clock; one client for a single server
 /// ([`crate::Redis::client`], [`crate::SentinelSet::primary_client`]); all primaries for a cluster
 /// ([`crate::RedisCluster::primary_clients`]).
-///
-/// # Panics
-/// If a command fails.
 pub async fn advance_time(primaries: &[Client], by: Duration, clock: impl FnOnce(Duration)) {
     for primary in primaries {
         let server_address = primary.get_connection_info().addr();

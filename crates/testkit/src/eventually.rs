@@ -71,18 +71,12 @@ impl<O: ConditionResult, E: Debug> ConditionResult for Result<O, E> {
     }
 }
 
-/// Polls `check` until it is true or some, for at most 30 s.
-///
-/// # Panics
-/// With `what` and the last result, when the time has passed.
+/// Polls `check` until it is true or some, for at most 30 s; then panics with `what` and the last result.
 pub async fn eventually<O: ConditionResult>(what: &str, check: impl AsyncFnMut() -> O) -> O::Value {
     eventually_within(TEST_TIMEOUT, what, check).await
 }
 
 /// Same as [`eventually`], with another time limit.
-///
-/// # Panics
-/// With `what` and the last result, when the time has passed.
 pub async fn eventually_within<O: ConditionResult>(
     limit: Duration,
     what: &str,

@@ -6,7 +6,8 @@
 //!    -9`, a timeout of the test runner, a handle in a `static`), the watchdog ends the server.
 //! 2. `start` returns only after the server has reported that it is ready.
 //! 3. If another process takes a chosen port first, the start is retried with another port.
-//! 4. If a server is not installed or does not start, the panic message contains the reason and the log.
+//! 4. A function panics if a server is not installed, does not start, or does not do in time what the function promises.
+//!    The message contains the reason and the log.
 //!
 //! Handles hold no connection and no task, so a handle may be kept in a `static` and used from several runtimes.
 
@@ -20,6 +21,7 @@ mod advance_time;
 mod certificates;
 mod eventually;
 mod free_port;
+mod http_connection;
 mod listening_port;
 mod postgres;
 mod proc_stat;
@@ -32,9 +34,11 @@ mod server_process;
 mod socket_io_client;
 mod watchdog;
 mod watched_process;
+mod websocket_frame;
 
 pub use advance_time::advance_time;
 pub use eventually::{ConditionResult, eventually, eventually_within};
+pub use http_connection::{HttpConnection, HttpResponse};
 pub use postgres::Postgres;
 pub use proc_stat::child_pids;
 pub use redis_cluster::{RedisCluster, RedisClusterOptions};
@@ -44,3 +48,4 @@ pub use redis_server::{Redis, Valkey, connect_with_test_timeout};
 pub use server_process::{ServerProcess, ServerProcessOptions};
 pub use socket_io_client::{SocketIoClientError, SocketIoTestClient};
 pub use watched_process::is_running;
+pub use websocket_frame::{decode_server_frame, encode_client_frame};

@@ -21,7 +21,6 @@ pub(crate) fn read(pid: u32) -> Option<ProcStat> {
 }
 
 /// Ids of the child processes of a process.
-#[must_use]
 pub fn child_pids(parent: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());

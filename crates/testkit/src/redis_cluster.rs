@@ -3,15 +3,13 @@
 //! Invariant: after `start`, every node reports that the cluster is up, all slots have an owner, and every replica is
 //! in sync, so a failover can begin at once.
 
-use std::fmt::Write;
-
 use futures_util::future::join_all;
 use redis::{Client, RedisResult, cmd};
 
 use crate::{
     Redis, RedisOptions, eventually,
     programs::RedisFlavor,
-    redis_server::{connect_for_polling, percent_encode},
+    redis_server::{connect_for_polling, hosts},
 };
 
 const PRIMARIES: usize = 3;
@@ -19,48 +17,39 @@ const NODES: usize = 6;
 const SLOTS: usize = 16_384;
 
 /// Options of a cluster.
+#[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct RedisClusterOptions {
     node: RedisOptions,
-    password: Option<String>,
     fast_failover: bool,
 }
 
 impl RedisClusterOptions {
     /// Lets replicas replace a primary that is silent for 1.5 s. Without this option, a busy machine has 15 s.
-    #[must_use]
     pub fn fast_failover(mut self) -> Self {
         self.fast_failover = true;
         self
     }
 
     /// Starts Valkey instead of Redis.
-    #[must_use]
     pub fn valkey(mut self) -> Self {
         self.node = self.node.flavor(RedisFlavor::Valkey);
         self
     }
 
     /// Sets the password of every node.
-    #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        let password = password.into();
-        self.node = self.node.password(password.clone());
-        self.password = Some(password);
+        self.node = self.node.password(password);
         self
     }
 
     /// Adds a line to the configuration of every node.
-    #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
         self.node = self.node.config(line);
         self
     }
 
     /// Starts all six nodes and waits until they form one cluster.
-    ///
-    /// # Panics
-    /// If the server is not installed, or a node does not start.
     pub async fn start(self) -> RedisCluster {
         let options = self
             .node
@@ -72,10 +61,7 @@ impl RedisClusterOptions {
             .config("cluster-replica-validity-factor 0")
             .config("repl-ping-replica-period 1");
         let nodes = join_all((0..NODES).map(|_| options.clone().start())).await;
-        let mut cluster = RedisCluster {
-            nodes,
-            password: self.password,
-        };
+        let mut cluster = RedisCluster { nodes };
         cluster.form_cluster().await;
         cluster.wait_until_stable().await;
         if !self.fast_failover {
@@ -88,7 +74,6 @@ impl RedisClusterOptions {
 /// Six running nodes. They end on drop.
 pub struct RedisCluster {
     nodes: Vec<Redis>,
-    password: Option<String>,
 }
 
 /// One line of `CLUSTER NODES`.
@@ -100,57 +85,37 @@ struct ClusterNodesLine {
 
 impl RedisCluster {
     /// Options of a cluster.
-    #[must_use]
     pub fn options() -> RedisClusterOptions {
         RedisClusterOptions::default()
     }
 
     /// Starts a cluster with default options.
-    ///
-    /// # Panics
-    /// If the server is not installed, or a node does not start.
     pub async fn start() -> Self {
         Self::options().start().await
     }
 
     /// `redis+cluster://` URL with all six nodes.
-    #[must_use]
     pub fn url(&self) -> String {
-        let mut url = String::from("redis+cluster://");
-        if let Some(password) = &self.password {
-            write!(url, ":{}@", percent_encode(password))
-                .expect("writing to a string does not fail");
-        }
-        let hosts: Vec<_> = self
-            .ports()
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
-        url + &hosts.join(",")
+        let credentials = self.nodes[0].credentials();
+        format!("redis+cluster://{credentials}{}", hosts(&self.nodes))
     }
 
     /// `redis://` URL of every node, for clients that take a list.
-    #[must_use]
     pub fn node_urls(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::url).collect()
     }
 
     /// Ports of all nodes: first the initial primaries, then their replicas in the same order.
-    #[must_use]
     pub fn ports(&self) -> Vec<u16> {
         self.nodes.iter().map(Redis::port).collect()
     }
 
     /// Process ids of all nodes.
-    #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.nodes.iter().map(Redis::pid).collect()
     }
 
     /// The node on this port, in its current role.
-    ///
-    /// # Panics
-    /// If no node has this port.
     pub fn node(&mut self, port: u16) -> &mut Redis {
         self.nodes
             .iter_mut()
@@ -159,9 +124,6 @@ impl RedisCluster {
     }
 
     /// Ports of the current primaries, in the order of their slots.
-    ///
-    /// # Panics
-    /// If no running node answers in time.
     pub async fn primaries(&mut self) -> Vec<u16> {
         eventually("a node returns the primaries", async || {
             for node in self.running_nodes() {
@@ -175,9 +137,6 @@ impl RedisCluster {
     }
 
     /// Clients of the current primaries, in the order of their slots.
-    ///
-    /// # Panics
-    /// If no running node answers in time.
     pub async fn primary_clients(&mut self) -> Vec<Client> {
         let ports = self.primaries().await;
         ports
@@ -188,9 +147,6 @@ impl RedisCluster {
 
     /// Kills the `i`-th of [`RedisCluster::primaries`] and returns its port. Its replica takes over, see
     /// [`RedisClusterOptions::fast_failover`] and [`RedisCluster::wait_until_stable`].
-    ///
-    /// # Panics
-    /// If there is no such primary.
     pub async fn kill9_primary(&mut self, i: usize) -> u16 {
         let port = self.primaries().await[i];
         self.node(port).kill9();
@@ -199,9 +155,6 @@ impl RedisCluster {
 
     /// Waits until all running nodes agree that the cluster is up, every slot belongs to a running node, and every
     /// running replica is in sync.
-    ///
-    /// # Panics
-    /// If this does not happen in time.
     pub async fn wait_until_stable(&mut self) {
         let running = self.running_nodes();
         let ports: Vec<_> = running.iter().map(|node| node.port()).collect();

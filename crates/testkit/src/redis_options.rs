@@ -29,12 +29,14 @@ enum TlsMode {
 }
 
 /// Options of a server.
+#[must_use]
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     flavor: RedisFlavor,
     role: RedisRole,
     extra_config: Vec<String>,
-    password: Option<String>,
+    /// Password of the default user.
+    pub(crate) password: Option<String>,
     tls: TlsMode,
 }
 
@@ -54,26 +56,21 @@ impl RedisOptions {
     }
 
     /// Adds a line to the configuration file, for example `maxmemory 2mb`.
-    #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
         self.extra_config.push(line.into());
         self
     }
 
     /// Sets the password of the default user. Without it, the server rejects every command.
-    #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         let password = password.into();
-        self.extra_config
-            .push(format!("requirepass {}", quote_config_value(&password)));
-        self.extra_config
-            .push(format!("masterauth {}", quote_config_value(&password)));
+        let quoted = quote_config_value(&password);
         self.password = Some(password);
-        self
+        self.config(format!("requirepass {quoted}"))
+            .config(format!("masterauth {quoted}"))
     }
 
     /// Adds a user with these rules, for example `~chat:* &* +@all -@admin`.
-    #[must_use]
     pub fn acl_user(self, name: &str, password: &str, rules: &str) -> Self {
         self.config(format!(
             "user {name} on {} {rules}",
@@ -82,29 +79,23 @@ impl RedisOptions {
     }
 
     /// Serves TLS only, with a certificate signed by a new authority, see [`Redis::ca_cert`].
-    #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = TlsMode::On;
         self
     }
 
     /// Same as [`RedisOptions::tls`], and requires a client certificate, see [`Redis::client_cert`].
-    #[must_use]
     pub fn tls_with_client_certificates(mut self) -> Self {
         self.tls = TlsMode::ClientCertificates;
         self
     }
 
     /// Makes every acknowledged write survive a `kill -9`.
-    #[must_use]
     pub fn durable(self) -> Self {
         self.config("appendonly yes").config("appendfsync always")
     }
 
     /// Starts the server and waits until it answers.
-    ///
-    /// # Panics
-    /// If the server is not installed or does not start.
     pub async fn start(self) -> Redis {
         let program = self.flavor.program();
         let folder = TempFolder::new("redis");
@@ -127,11 +118,6 @@ impl RedisOptions {
             .await
     }
 
-    /// Password of the default user.
-    pub(crate) fn default_user_password(&self) -> Option<&str> {
-        self.password.as_deref()
-    }
-
     pub(crate) fn is_data_server(&self) -> bool {
         self.role == RedisRole::DataServer
     }
@@ -145,18 +131,9 @@ impl RedisOptions {
             RedisRole::DataServer => "Ready to accept connections",
             RedisRole::Sentinel => "Sentinel ID is",
         };
-        let attempt = || {
-            (command(), |process: &WatchedProcess| {
-                process.log().contains(line)
-            })
-        };
-        WatchedProcess::start(
-            self.flavor.name(),
-            &folder.path().join("log"),
-            StopSignal::Kill,
-            attempt,
-        )
-        .await
+        let is_ready = |process: &WatchedProcess| process.log().contains(line);
+        let (name, log) = (self.flavor.name(), folder.path().join("log"));
+        WatchedProcess::start(name, &log, StopSignal::Kill, || (command(), is_ready)).await
     }
 
     fn command(&self, program: &Path, folder: &Path) -> Command {

@@ -12,52 +12,43 @@ use crate::{
     Redis, RedisOptions, eventually,
     programs::RedisFlavor,
     redis_options::quote_config_value,
-    redis_server::{connect_for_polling, percent_encode},
+    redis_server::{connect_for_polling, hosts},
 };
 
 /// Options of a sentinel set.
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct SentinelSetOptions {
     data_options: RedisOptions,
     name: String,
-    password: Option<String>,
 }
 
 impl SentinelSetOptions {
     /// Sets the name of the monitored primary. Default: `parlor`.
-    #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
     /// Starts Valkey instead of Redis.
-    #[must_use]
     pub fn valkey(mut self) -> Self {
         self.data_options = self.data_options.flavor(RedisFlavor::Valkey);
         self
     }
 
     /// Sets the password of the primary and the replicas. The sentinels have no password.
-    #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
-        let password = password.into();
-        self.data_options = self.data_options.password(password.clone());
-        self.password = Some(password);
+        self.data_options = self.data_options.password(password);
         self
     }
 
     /// Adds a line to the configuration of the primary and the replicas.
-    #[must_use]
     pub fn config(mut self, line: impl Into<String>) -> Self {
         self.data_options = self.data_options.config(line);
         self
     }
 
     /// Starts all six servers and waits until they know each other.
-    ///
-    /// # Panics
-    /// If the server is not installed, or a server does not start.
     pub async fn start(self) -> SentinelSet {
         let data = self
             .data_options
@@ -75,7 +66,6 @@ impl SentinelSetOptions {
             data_servers: nodes,
             sentinels,
             name: self.name,
-            password: self.password,
         };
         join_all(set.sentinels.iter().map(shorten_periods)).await;
         for sentinel in &set.sentinels {
@@ -93,7 +83,7 @@ impl SentinelSetOptions {
             .config(format!("sentinel down-after-milliseconds {name} 1000"))
             .config(format!("sentinel failover-timeout {name} 3000"))
             .config(format!("sentinel parallel-syncs {name} 2"));
-        match &self.password {
+        match &self.data_options.password {
             Some(password) => options.config(format!(
                 "sentinel auth-pass {name} {}",
                 quote_config_value(password)
@@ -108,61 +98,40 @@ pub struct SentinelSet {
     data_servers: Vec<Redis>,
     sentinels: Vec<Redis>,
     name: String,
-    password: Option<String>,
 }
 
 impl SentinelSet {
     /// Options of a sentinel set.
-    #[must_use]
     pub fn options() -> SentinelSetOptions {
         SentinelSetOptions {
             data_options: RedisOptions::default(),
             name: "parlor".to_owned(),
-            password: None,
         }
     }
 
     /// Starts a sentinel set with default options.
-    ///
-    /// # Panics
-    /// If the server is not installed, or a server does not start.
     pub async fn start() -> Self {
         Self::options().start().await
     }
 
     /// `redis+sentinel://` URL with the three sentinels and the name of the primary.
-    #[must_use]
     pub fn url(&self) -> String {
-        let credentials = self
-            .password
-            .as_ref()
-            .map_or_else(String::new, |it| format!(":{}@", percent_encode(it)));
-        let hosts: Vec<_> = self
-            .sentinel_ports()
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
-        format!(
-            "redis+sentinel://{credentials}{}/{}",
-            hosts.join(","),
-            self.name
-        )
+        let credentials = self.data_servers[0].credentials();
+        let hosts = hosts(&self.sentinels);
+        format!("redis+sentinel://{credentials}{hosts}/{}", self.name)
     }
 
     /// Name of the primary in the configuration of the sentinels.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Ports of the sentinels.
-    #[must_use]
     pub fn sentinel_ports(&self) -> Vec<u16> {
         self.sentinels.iter().map(Redis::port).collect()
     }
 
     /// Process ids of all six servers.
-    #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.data_servers
             .iter()
@@ -177,9 +146,6 @@ impl SentinelSet {
     }
 
     /// The data server on this port, in its current role.
-    ///
-    /// # Panics
-    /// If no data server has this port.
     pub fn node(&mut self, port: u16) -> &mut Redis {
         self.data_servers
             .iter_mut()
@@ -188,9 +154,6 @@ impl SentinelSet {
     }
 
     /// Port of the primary, as at least two sentinels report.
-    ///
-    /// # Panics
-    /// If no two sentinels agree in time.
     pub async fn primary_port(&self) -> u16 {
         eventually("two sentinels agree on the primary", async || {
             let answers = join_all(
@@ -215,9 +178,6 @@ impl SentinelSet {
     }
 
     /// Client of the current primary.
-    ///
-    /// # Panics
-    /// If no two sentinels agree on the primary in time.
     pub async fn primary_client(&self) -> Client {
         let port = self.primary_port().await;
         let node = self.data_servers.iter().find(|node| node.port() == port);
@@ -226,9 +186,6 @@ impl SentinelSet {
     }
 
     /// Kills the primary and returns its port. The sentinels promote a replica.
-    ///
-    /// # Panics
-    /// If no two sentinels agree on the primary in time.
     pub async fn kill9_primary(&mut self) -> u16 {
         let port = self.primary_port().await;
         self.node(port).kill9();

@@ -8,6 +8,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use redis::{AsyncConnectionConfig, Client, RedisResult, aio::MultiplexedConnection};
 use rustix::process::Signal;
 
@@ -47,27 +48,21 @@ impl Redis {
     }
 
     /// Options of a Redis server.
-    #[must_use]
     pub fn options() -> RedisOptions {
         RedisOptions::default()
     }
 
     /// Starts a Redis server with default options.
-    ///
-    /// # Panics
-    /// If the server is not installed or does not start.
     pub async fn start() -> Self {
         Self::options().start().await
     }
 
     /// Port of the server, with or without TLS.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Process id; it changes with a restart.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -78,16 +73,17 @@ impl Redis {
     }
 
     /// URL with the password of the default user, if there is one.
-    #[must_use]
     pub fn url(&self) -> String {
-        let password = self.options.default_user_password();
-        self.url_with_credentials(
-            &password.map_or_else(String::new, |it| format!(":{}@", percent_encode(it))),
-        )
+        self.url_with_credentials(&self.credentials())
+    }
+
+    /// `:password@` of the default user; empty without a password.
+    pub(crate) fn credentials(&self) -> String {
+        let password = self.options.password.as_deref();
+        password.map_or_else(String::new, |it| format!(":{}@", percent_encode(it)))
     }
 
     /// URL with the credentials of another user.
-    #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url_with_credentials(&format!(
             "{}:{}@",
@@ -97,37 +93,21 @@ impl Redis {
     }
 
     fn url_with_credentials(&self, credentials: &str) -> String {
-        let scheme = if self.certificates.is_some() {
-            "rediss"
-        } else {
-            "redis"
-        };
-        format!("{scheme}://{credentials}127.0.0.1:{}", self.port)
+        let tls = if self.certificates.is_some() { "s" } else { "" };
+        format!("redis{tls}://{credentials}127.0.0.1:{}", self.port)
     }
 
     /// PEM file of the authority that signed the server's certificate.
-    ///
-    /// # Panics
-    /// If TLS is off.
-    #[must_use]
     pub fn ca_cert(&self) -> &Path {
         &self.certificates().ca
     }
 
     /// PEM file of a client certificate.
-    ///
-    /// # Panics
-    /// If TLS is off.
-    #[must_use]
     pub fn client_cert(&self) -> &Path {
         &self.certificates().client.0
     }
 
     /// PEM file of the key of [`Redis::client_cert`].
-    ///
-    /// # Panics
-    /// If TLS is off.
-    #[must_use]
     pub fn client_key(&self) -> &Path {
         &self.certificates().client.1
     }
@@ -139,10 +119,6 @@ impl Redis {
     }
 
     /// Client for the default user, with the certificates that it needs.
-    ///
-    /// # Panics
-    /// Never for a server that this crate has started.
-    #[must_use]
     pub fn client(&self) -> Client {
         match &self.certificates {
             Some(files) => Client::build_with_tls(self.url(), files.to_redis_tls()),
@@ -152,17 +128,8 @@ impl Redis {
     }
 
     /// Opens a connection as the default user, with long timeouts.
-    ///
-    /// # Panics
-    /// If the server rejects the connection.
     pub async fn connection(&self) -> MultiplexedConnection {
         connect_with_test_timeout(&self.client()).await.unwrap()
-    }
-
-    /// Log of the server since the last start.
-    #[must_use]
-    pub fn log(&self) -> String {
-        self.process.log()
     }
 
     /// Kills the server.
@@ -182,9 +149,6 @@ impl Redis {
 
     /// Starts the server again on the same port and with its data. Saves and ends it first if it runs. After
     /// [`Redis::kill9`], the server has the data that was on disk.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub async fn restart(&mut self) {
         if self.is_running() && self.options.is_data_server() {
             self.resume();
@@ -197,9 +161,6 @@ impl Redis {
     }
 
     /// Starts the server again on the same port, without data.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub async fn restart_empty(&mut self) {
         self.kill9();
         let folder = self.folder.path();
@@ -222,15 +183,11 @@ pub struct Valkey;
 
 impl Valkey {
     /// Options of a Valkey server.
-    #[must_use]
     pub fn options() -> RedisOptions {
         RedisOptions::default().flavor(RedisFlavor::Valkey)
     }
 
     /// Starts a Valkey server with default options.
-    ///
-    /// # Panics
-    /// If the server is not installed or does not start.
     pub async fn start() -> Redis {
         Self::options().start().await
     }
@@ -258,14 +215,12 @@ async fn connect_within(client: &Client, limit: Duration) -> RedisResult<Multipl
         .await
 }
 
-/// Percent-encodes a part of a URL.
-pub(crate) fn percent_encode(part: &str) -> String {
-    part.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
+fn percent_encode(part: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(part, NON_ALPHANUMERIC)
+}
+
+/// Addresses of these servers, separated by commas.
+pub(crate) fn hosts(servers: &[Redis]) -> String {
+    let hosts = servers.iter().map(|it| format!("127.0.0.1:{}", it.port));
+    hosts.collect::<Vec<_>>().join(",")
 }

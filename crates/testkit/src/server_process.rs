@@ -41,6 +41,7 @@ const INHERITED_ENV: [&str; 8] = [
 ];
 
 /// Options of a server process.
+#[must_use]
 #[derive(Clone, Debug)]
 pub struct ServerProcessOptions {
     program: PathBuf,
@@ -51,14 +52,12 @@ pub struct ServerProcessOptions {
 
 impl ServerProcessOptions {
     /// Adds a command line argument.
-    #[must_use]
     pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
         self
     }
 
     /// Sets an environment variable, for example `PARLOR_STORE__URL`.
-    #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.insert(name.into(), value.into());
         self
@@ -66,16 +65,12 @@ impl ServerProcessOptions {
 
     /// Sets an environment variable to a free address. `start` waits until the process listens there, see
     /// [`ServerProcess::address`].
-    #[must_use]
     pub fn listen(mut self, name: impl Into<String>) -> Self {
         self.listen.push(name.into());
         self
     }
 
     /// Starts the process and waits until it listens.
-    ///
-    /// # Panics
-    /// If the process ends before that; the message contains its output.
     pub async fn start(self) -> ServerProcess {
         let folder = TempFolder::new("node");
         let mut addresses = BTreeMap::new();
@@ -99,7 +94,6 @@ impl ServerProcessOptions {
     }
 
     /// Starts the process without waiting, for a process that is expected to end, see [`ServerProcess::wait_for_exit`].
-    #[must_use]
     pub fn spawn(self) -> ServerProcess {
         let folder = TempFolder::new("node");
         let addresses = self.choose_addresses();
@@ -175,7 +169,6 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Options to run `program` without arguments; its data folder is [`ServerProcess::data_folder`].
-    #[must_use]
     pub fn options(program: impl AsRef<OsStr>) -> ServerProcessOptions {
         ServerProcessOptions {
             program: PathBuf::from(program.as_ref()),
@@ -187,7 +180,6 @@ impl ServerProcess {
 
     /// Options to run `program serve` with HTTP and gRPC on free ports, see [`ServerProcess::http_url`] and
     /// [`ServerProcess::grpc_address`].
-    #[must_use]
     pub fn parlor_serve(program: impl AsRef<OsStr>) -> ServerProcessOptions {
         Self::options(program)
             .arg("serve")
@@ -196,16 +188,11 @@ impl ServerProcess {
     }
 
     /// Process id; it changes with a restart.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
     /// Address that [`ServerProcessOptions::listen`] has chosen for this environment variable.
-    ///
-    /// # Panics
-    /// If `listen` was not called with this name.
-    #[must_use]
     pub fn address(&self, name: &str) -> SocketAddr {
         *self
             .addresses
@@ -213,54 +200,42 @@ impl ServerProcess {
             .unwrap_or_else(|| panic!("no address was requested with listen({name:?})"))
     }
 
+    /// Address of HTTP.
+    pub fn http_address(&self) -> SocketAddr {
+        self.address(HTTP_ENV)
+    }
+
     /// Base URL of HTTP: `http://127.0.0.1:port`.
-    ///
-    /// # Panics
-    /// If the process was not started by [`ServerProcess::parlor_serve`].
-    #[must_use]
     pub fn http_url(&self) -> String {
-        format!("http://{}", self.address(HTTP_ENV))
+        format!("http://{}", self.http_address())
     }
 
     /// Address of gRPC.
-    ///
-    /// # Panics
-    /// If the process was not started by [`ServerProcess::parlor_serve`].
-    #[must_use]
     pub fn grpc_address(&self) -> SocketAddr {
         self.address(GRPC_ENV)
     }
 
     /// Working folder; a restart keeps it.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// Default data folder. The test may have set another one.
-    #[must_use]
     pub fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
     /// Standard output and standard error since the last start.
-    #[must_use]
     pub fn output(&self) -> String {
         self.process.log()
     }
 
     /// Waits for a line of output that contains `text` and returns the line.
-    ///
-    /// # Panics
-    /// If there is no such line in time or before the process ends; the message contains the output.
     pub async fn wait_for_line(&self, text: &str) -> String {
         self.process.wait_for_line(text).await
     }
 
     /// Sends `SIGTERM` and waits for the exit.
-    ///
-    /// # Panics
-    /// If the process does not end in time; the message contains its output.
     pub async fn terminate_and_wait(&mut self) -> ExitStatus {
         self.send_sigterm();
         self.wait_for_exit().await
@@ -272,9 +247,6 @@ impl ServerProcess {
     }
 
     /// Waits for the exit.
-    ///
-    /// # Panics
-    /// If the process does not end in time; the message contains its output.
     pub async fn wait_for_exit(&mut self) -> ExitStatus {
         self.process.wait().await
     }
@@ -300,9 +272,6 @@ impl ServerProcess {
     }
 
     /// Starts the process again in its folder and on its addresses. Kills it first if it runs.
-    ///
-    /// # Panics
-    /// If the process ends before it listens; the message contains its output.
     pub async fn restart(&mut self) {
         self.kill9();
         let attempt = || {

@@ -10,12 +10,15 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-const TEXT: u8 = 1;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+use crate::{HttpConnection, decode_server_frame, encode_client_frame};
 
-/// Client that is connected to the main namespace.
+/// First bytes of unfragmented frames.
+const TEXT: u8 = 0x81;
+const CLOSE: u8 = 0x88;
+const PING: u8 = 0x89;
+const PONG: u8 = 0x8a;
+
+/// Client that is connected to the main namespace. A method returns an error if the socket is closed before it is done.
 pub struct SocketIoTestClient {
     stream: BufReader<TcpStream>,
     /// Bytes of an incomplete frame. They are kept because a call may be cancelled in the middle of a frame.
@@ -55,9 +58,6 @@ enum ClientPacket {
 
 impl SocketIoTestClient {
     /// Connects to the main namespace with this `auth`.
-    ///
-    /// # Errors
-    /// The server rejects the CONNECT or cannot be reached.
     pub async fn connect(address: SocketAddr, auth: &Value) -> Result<Self, SocketIoClientError> {
         let mut client = Self::open_transport(address).await?;
         client.send_packet(&format!("40{auth}")).await?;
@@ -74,14 +74,21 @@ impl SocketIoTestClient {
     }
 
     /// Opens a session over WebSocket without sending a CONNECT.
-    ///
-    /// # Errors
-    /// The server rejects the WebSocket or cannot be reached.
     pub async fn open_transport(address: SocketAddr) -> Result<Self, SocketIoClientError> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
+        let mut http = HttpConnection::open(address).await?;
+        let headers = [
+            ("Connection", "Upgrade"),
+            ("Upgrade", "websocket"),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        let target = "/socket.io/?EIO=4&transport=websocket";
+        let response = http.request("GET", target, &headers, b"").await?;
+        if response.status != 101 {
+            return Err(io::Error::other(format!("{response:?}")).into());
+        }
         let mut client = Self {
-            stream: BufReader::with_capacity(4_096, stream),
+            stream: http.stream,
             read_buffer: Vec::new(),
             events: VecDeque::new(),
             acks: VecDeque::new(),
@@ -89,19 +96,6 @@ impl SocketIoTestClient {
             offset: None,
             connect_payload: Value::Null,
         };
-        let request = format!(
-            "GET /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
-             Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        );
-        client.stream.write_all(request.as_bytes()).await?;
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(client.stream.read_u8().await?);
-        }
-        if !head.starts_with(b"HTTP/1.1 101 ") {
-            let text = String::from_utf8_lossy(&head).into_owned();
-            return Err(io::Error::other(text).into());
-        }
         match client.read_packet().await? {
             ClientPacket::Open => Ok(client),
             _ => Err(io::Error::other("the first packet is not an open packet").into()),
@@ -109,9 +103,6 @@ impl SocketIoTestClient {
     }
 
     /// Emits an event and waits for its acknowledgement.
-    ///
-    /// # Errors
-    /// The socket is closed before the acknowledgement arrives.
     pub async fn emit_with_ack(
         &mut self,
         event: &str,
@@ -131,17 +122,11 @@ impl SocketIoTestClient {
     }
 
     /// Emits an event without an acknowledgement.
-    ///
-    /// # Errors
-    /// The socket is closed.
     pub async fn emit(&mut self, event: &str, body: &Value) -> Result<(), SocketIoClientError> {
         self.send_packet(&format!("42[{event:?},{body}]")).await
     }
 
     /// Waits for the next event. Cancel safe.
-    ///
-    /// # Errors
-    /// The socket is closed before an event arrives.
     pub async fn next_event(&mut self) -> Result<(String, Value), SocketIoClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -152,9 +137,6 @@ impl SocketIoTestClient {
     }
 
     /// Waits for the next event with this name; drops other events.
-    ///
-    /// # Errors
-    /// The socket is closed before the event arrives.
     pub async fn next_event_named(&mut self, name: &str) -> Result<Value, SocketIoClientError> {
         loop {
             let (event, body) = self.next_event().await?;
@@ -170,17 +152,11 @@ impl SocketIoTestClient {
     }
 
     /// Sends a DISCONNECT packet.
-    ///
-    /// # Errors
-    /// The socket is closed already.
     pub async fn disconnect(mut self) -> Result<(), SocketIoClientError> {
         self.send_packet("41").await
     }
 
     /// Writes a packet as text, unchanged.
-    ///
-    /// # Errors
-    /// The socket is closed.
     pub async fn send_packet(&mut self, text: &str) -> Result<(), SocketIoClientError> {
         self.write_frame(TEXT, text.as_bytes()).await
     }
@@ -199,8 +175,8 @@ impl SocketIoTestClient {
 
     async fn read_packet(&mut self) -> Result<ClientPacket, SocketIoClientError> {
         loop {
-            let (opcode, payload) = self.read_frame().await?;
-            match opcode {
+            let (first, payload) = self.read_frame().await?;
+            match first {
                 TEXT if payload == b"2" => self.send_packet("3").await?,
                 TEXT => return Ok(parse_packet(&String::from_utf8_lossy(&payload))),
                 PING => self.write_frame(PONG, &payload).await?,
@@ -213,13 +189,10 @@ impl SocketIoTestClient {
     /// Reads one frame. Cancel safe: bytes of an incomplete frame stay in `read_buffer`.
     async fn read_frame(&mut self) -> Result<(u8, Vec<u8>), SocketIoClientError> {
         loop {
-            if let Some((header, length)) = frame_lengths(&self.read_buffer)
-                && self.read_buffer.len() >= header + length
-            {
-                let opcode = self.read_buffer[0] & 0x0f;
-                let rest = self.read_buffer.split_off(header + length);
-                let mut frame = std::mem::replace(&mut self.read_buffer, rest);
-                return Ok((opcode, frame.split_off(header)));
+            if let Some((first, payload, length)) = decode_server_frame(&self.read_buffer) {
+                let payload = payload.to_vec();
+                self.read_buffer.drain(..length);
+                return Ok((first, payload));
             }
             if self.stream.read_buf(&mut self.read_buffer).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
@@ -227,39 +200,9 @@ impl SocketIoTestClient {
         }
     }
 
-    async fn write_frame(&mut self, opcode: u8, payload: &[u8]) -> Result<(), SocketIoClientError> {
-        let mut frame = vec![0x80 | opcode];
-        match payload.len() {
-            length @ 0..126 => frame.push(0x80 | length as u8),
-            length @ 126..65_536 => {
-                frame.push(0x80 | 126);
-                frame.extend((length as u16).to_be_bytes());
-            }
-            length => {
-                frame.push(0x80 | 127);
-                frame.extend((length as u64).to_be_bytes());
-            }
-        }
-        // A mask of zeros leaves the payload unchanged.
-        frame.extend([0; 4]);
-        frame.extend(payload);
+    async fn write_frame(&mut self, first: u8, payload: &[u8]) -> Result<(), SocketIoClientError> {
+        let frame = encode_client_frame(first, payload);
         Ok(self.stream.write_all(&frame).await?)
-    }
-}
-
-/// Lengths of the header and of the payload, when they have arrived. Server frames have no mask.
-fn frame_lengths(bytes: &[u8]) -> Option<(usize, usize)> {
-    let length = usize::from(bytes.get(1)? & 0x7f);
-    match length {
-        126 => {
-            let length = bytes.get(2..4)?.try_into().ok()?;
-            Some((4, usize::from(u16::from_be_bytes(length))))
-        }
-        127 => {
-            let length = bytes.get(2..10)?.try_into().ok()?;
-            Some((10, u64::from_be_bytes(length) as usize))
-        }
-        length => Some((2, length)),
     }
 }
 

@@ -191,7 +191,6 @@ impl Drop for TempFolder {
 }
 
 /// True if a process with this id exists and has not ended.
-#[must_use]
 pub fn is_running(process: u32) -> bool {
     // A process that was not reaped yet still has an id.
     if let Some(stat) = proc_stat::read(process) {

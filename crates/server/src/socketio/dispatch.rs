@@ -79,7 +79,7 @@ impl AckTarget {
 
 impl EventCall<'_> {
     pub(super) fn ack_target(&self) -> AckTarget {
-        AckTarget(self.event.ack_id())
+        AckTarget(self.event.ack_id)
     }
 
     /// Decodes the body, authorizes the caller, runs `work` and acknowledges its result. A body that cannot be decoded
@@ -140,12 +140,12 @@ impl EventCall<'_> {
     }
 
     fn parse_body<B: DeserializeOwned>(&self) -> Result<B, ApiError> {
-        if !self.event.attachments().is_empty() {
+        if !self.event.attachments.is_empty() {
             return Err(invalid_request(
                 "binary attachments are not supported; send one JSON object",
             ));
         }
-        parse_json(self.event.first_arg().unwrap_or("{}"))
+        parse_json(self.event.first_arg.unwrap_or("{}"))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::api_error::ApiError;
 pub(super) fn heartbeat(call: &EventCall<'_>) -> Option<HandlerFuture> {
     let gateway = call.gateway;
     gateway.record_heartbeat(call.socket);
-    if let Some(id) = call.event.ack_id() {
+    if let Some(id) = call.event.ack_id {
         call.socket.ack(id, gateway.heartbeat_ack());
     }
     None

@@ -77,7 +77,7 @@ impl SocketHandler for SocketIoGateway {
             }
             return None;
         }
-        let name = event.name();
+        let name = event.name;
         match event_table::CLIENT_EVENTS
             .iter()
             .find(|known| known.name == name)

@@ -64,6 +64,8 @@ pub type GatewayServer = parlor_socketio::SocketIoServer<SocketIoGateway>;
 /// Handshakes in progress at a time; further ones wait for a permit. Without this limit, a burst of handshakes would
 /// wait for the store for so long that the store would count as unavailable.
 const MAX_CONCURRENT_HANDSHAKES: usize = 512;
+/// Maximum bytes of all replay buffers together.
+const MAX_REPLAY_BYTES: usize = 256 * 1024 * 1024;
 /// Seconds without a session check after which a heartbeat or pong renews the session.
 const SESSION_RENEW_INTERVAL_SECS: u32 = 3_600;
 
@@ -239,6 +241,7 @@ fn socketio_options(options: &config::SocketIoConfig, node: &str) -> SocketIoOpt
         window: options.recovery_window,
         max_frames: options.max_recovery_events,
         max_bytes: options.max_send_queue_bytes,
+        max_total_bytes: MAX_REPLAY_BYTES,
     });
     SocketIoOptions {
         ping_interval: options.ping_interval,

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use parlor_store::{Store, StoreOptions};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use parlor_testkit::{HttpConnection, HttpResponse};
 use tokio::process::Command;
 
 /// Path of the binary.
@@ -73,36 +72,15 @@ pub async fn run(args: &[&str]) -> CommandOutput {
 
 /// Sends a `GET` request and returns status and body.
 pub async fn get(http: &str, path: &str) -> std::io::Result<(u16, serde_json::Value)> {
-    let (status, _, body) = ask(http, "GET", path).await?;
-    Ok((status, body))
+    let response = ask(http, "GET", path).await?;
+    Ok((response.status, response.json()))
 }
 
-/// Sends a request and returns status, head in lower case and body.
-pub async fn ask(
-    http: &str,
-    method: &str,
-    path: &str,
-) -> std::io::Result<(u16, String, serde_json::Value)> {
-    let address = http.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).await?;
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or(std::io::ErrorKind::UnexpectedEof)?;
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
-    let status = status.ok_or(std::io::ErrorKind::InvalidData)?;
-    Ok((
-        status,
-        head.to_lowercase(),
-        serde_json::from_str(body).unwrap_or(serde_json::Value::Null),
-    ))
+/// Sends a request on a new connection.
+pub async fn ask(http: &str, method: &str, path: &str) -> std::io::Result<HttpResponse> {
+    let address = http.trim_start_matches("http://").parse();
+    let mut connection = HttpConnection::open(address.map_err(std::io::Error::other)?).await?;
+    connection.request(method, path, &[], b"").await
 }
 
 /// Opens the embedded store in a folder.

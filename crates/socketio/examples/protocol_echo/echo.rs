@@ -194,8 +194,8 @@ impl SocketHandler for SocketIoEcho {
         socket: &Arc<Socket<Self>>,
         event: &IncomingEvent<'_>,
     ) -> Option<HandlerFuture> {
-        let (args, attachments) = (event.args().as_bytes(), event.attachments());
-        match (event.name(), event.ack_id()) {
+        let (args, attachments) = (event.args.as_bytes(), event.attachments);
+        match (event.name, event.ack_id) {
             ("message", _) => socket.send(&EncodedEvent::with_attachments(
                 "message-back",
                 args,

@@ -113,7 +113,7 @@ impl<H: SessionHandler> EngineIoServer<H> {
             let Some(session) = session.upgrade() else {
                 continue;
             };
-            let was_renewed = session.transport_state().lock().clear_connect_deadline();
+            let was_renewed = session.transport_state.lock().clear_connect_deadline();
             if was_renewed {
                 self.start_connect_deadline(&session);
             } else {
@@ -135,7 +135,7 @@ impl<H: SessionHandler> EngineIoServer<H> {
     /// Calls [`SessionHandler::on_connect_deadline`] after the connect timeout. If a deadline of the session is queued
     /// already, it starts again when it fires, so the call comes once, at most two timeouts after the first request.
     pub fn start_connect_deadline(&self, session: &Arc<EngineIoSession<H>>) {
-        if !session.transport_state().lock().mark_connect_deadline() {
+        if !session.transport_state.lock().mark_connect_deadline() {
             return;
         }
         let due = Instant::now() + self.options.connect_timeout;

@@ -103,7 +103,7 @@ impl<'a, H: SessionHandler> PollingRequestGuard<'a, H> {
         session: &'a Arc<EngineIoSession<H>>,
         in_progress: fn(&mut TransportState) -> &mut bool,
     ) -> Result<Self, RequestError> {
-        let mut transport = session.transport_state().lock();
+        let mut transport = session.transport_state.lock();
         if transport.active != TransportKind::Polling {
             return Err(RequestError::BadRequest);
         }
@@ -125,7 +125,7 @@ impl<'a, H: SessionHandler> PollingRequestGuard<'a, H> {
 
 impl<H: SessionHandler> Drop for PollingRequestGuard<'_, H> {
     fn drop(&mut self) {
-        let mut transport = self.session.transport_state().lock();
+        let mut transport = self.session.transport_state.lock();
         *(self.in_progress)(&mut transport) = false;
         let is_still_polling = transport.active == TransportKind::Polling;
         drop(transport);

@@ -200,7 +200,7 @@ impl<H: SessionHandler> EngineIoServer<H> {
             ..SocketIoStats::default()
         };
         self.sessions.for_each(|session| {
-            let transport = session.transport_state().lock();
+            let transport = session.transport_state.lock();
             stats.send_queue_bytes += transport.send_queue_bytes();
             stats.polling_sessions += usize::from(transport.active == TransportKind::Polling);
         });

@@ -31,8 +31,8 @@ pub struct EngineIoSession<H: SessionHandler> {
     engine: Arc<EngineIoServer<H>>,
     client_info: Arc<ClientInfo>,
     state: H::State,
-    transport_state: Mutex<TransportState>,
-    location: SessionLocation,
+    pub(super) transport_state: Mutex<TransportState>,
+    pub(super) location: SessionLocation,
     /// Tick of the oldest unanswered ping, 0 if there is none.
     unanswered_ping_tick: AtomicU32,
     sid_secret: [u8; SID_SECRET_LEN],
@@ -72,7 +72,6 @@ impl<H: SessionHandler> EngineIoSession<H> {
     }
 
     /// The `sid`. It is secret: whichever client sends it controls the session.
-    #[must_use]
     pub fn sid(&self) -> String {
         let mut raw = [0; 6 + SID_SECRET_LEN];
         raw[..2].copy_from_slice(&self.location.bucket.to_be_bytes());
@@ -98,14 +97,6 @@ impl<H: SessionHandler> EngineIoSession<H> {
 
     pub(super) fn has_secret(&self, secret: &[u8; SID_SECRET_LEN]) -> bool {
         self.sid_secret == *secret
-    }
-
-    pub(super) fn location(&self) -> SessionLocation {
-        self.location
-    }
-
-    pub(super) fn transport_state(&self) -> &Mutex<TransportState> {
-        &self.transport_state
     }
 
     /// Sends a text message.
@@ -222,7 +213,7 @@ impl<H: SessionHandler> EngineIoSession<H> {
             }
             mode.reason()
         };
-        tracing::debug!(reason = reason.as_str(), "session closed");
+        tracing::debug!(?reason, "session closed");
         self.engine.handler().on_close(self, reason);
     }
 

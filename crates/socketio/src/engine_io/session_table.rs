@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
+use slab::Slab;
 use tokio::sync::Notify;
 
 use super::SessionHandler;
 use super::session::EngineIoSession;
-use crate::slab::Slab;
 
 /// Position of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,29 +82,37 @@ impl<H: SessionHandler> SessionTable<H> {
         let spread = self.spread_counter.fetch_add(1, Ordering::Relaxed) % (count * 2 / 10).max(1);
         let bucket = (tick as usize + count * 6 / 10 + spread) % count;
         let number = u16::try_from(bucket).expect("there are at most u16::MAX buckets");
-        self.buckets[bucket].lock().insert(|index| {
-            make(SessionLocation {
-                bucket: number,
-                index,
-            })
-        })
+        let mut bucket = self.buckets[bucket].lock();
+        let entry = bucket.vacant_entry();
+        let session = make(SessionLocation {
+            bucket: number,
+            index: u32::try_from(entry.key()).expect("fewer sessions than bytes of memory"),
+        });
+        Arc::clone(entry.insert(session))
     }
 
     pub(super) fn get(&self, location: SessionLocation) -> Option<Arc<EngineIoSession<H>>> {
         let bucket = self.buckets.get(usize::from(location.bucket))?;
-        bucket.lock().get(location.index).cloned()
+        bucket.lock().get(location.index as usize).cloned()
     }
 
     /// Removes a session. Returns false if it was removed before.
     pub(super) fn remove(&self, session: &Arc<EngineIoSession<H>>) -> bool {
-        let location = session.location();
+        let location = session.location;
         let Some(bucket) = self.buckets.get(usize::from(location.bucket)) else {
             return false;
         };
-        let removed = bucket
-            .lock()
-            .remove_if(location.index, |entry| Arc::ptr_eq(entry, session));
-        removed.is_some()
+        let (mut bucket, index) = (bucket.lock(), location.index as usize);
+        // The index may belong to a newer session.
+        if !bucket.get(index).is_some_and(|it| Arc::ptr_eq(it, session)) {
+            return false;
+        }
+        bucket.remove(index);
+        // An empty bucket owns no memory.
+        if bucket.is_empty() {
+            *bucket = Slab::new();
+        }
+        true
     }
 
     /// Calls `each` with the sessions of one bucket, under its lock.
@@ -113,7 +121,7 @@ impl<H: SessionHandler> SessionTable<H> {
         bucket: usize,
         mut each: impl FnMut(&Arc<EngineIoSession<H>>),
     ) {
-        for session in self.buckets[bucket].lock().iter() {
+        for (_, session) in self.buckets[bucket].lock().iter() {
             each(session);
         }
     }

@@ -74,7 +74,7 @@ pub(super) fn start_upgrade<H: SessionHandler>(
 ) -> Result<Response<Full<Bytes>>, RequestError> {
     check_websocket_request(&request)?;
     {
-        let mut transport = session.transport_state().lock();
+        let mut transport = session.transport_state.lock();
         let can_upgrade = transport.active == TransportKind::Polling
             && transport.upgrade == UpgradeState::None
             && transport.close_mode.is_none();

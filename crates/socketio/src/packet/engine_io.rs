@@ -177,7 +177,6 @@ pub fn append_binary_packet(bytes: &[u8], body: &mut Vec<u8>) {
 }
 
 /// Length of a binary packet of `bytes` in a polling body, without the separator; `maxPayload` applies to this length.
-#[must_use]
 pub fn polling_binary_len(bytes: usize) -> usize {
     1 + base64_len(bytes)
 }

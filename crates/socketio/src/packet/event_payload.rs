@@ -19,29 +19,12 @@ const RESERVED_EVENT_NAMES: [&str; 6] = [
 /// Name and arguments of an EVENT packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventPayload<'a> {
-    name: Cow<'a, str>,
-    first_arg: Option<&'a str>,
-    args: &'a str,
-}
-
-impl<'a> EventPayload<'a> {
-    /// Name of the event. A number is returned as its text.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
+    /// Name of the event; a number stays as its text.
+    pub name: Cow<'a, str>,
     /// JSON text of the first argument.
-    #[must_use]
-    pub fn first_arg(&self) -> Option<&'a str> {
-        self.first_arg
-    }
-
+    pub first_arg: Option<&'a str>,
     /// JSON text of all arguments, separated by commas, without brackets.
-    #[must_use]
-    pub fn args(&self) -> &'a str {
-        self.args
-    }
+    pub args: &'a str,
 }
 
 /// Validated array.

@@ -26,7 +26,6 @@ pub enum AttachmentProgress {
 impl PartialBinaryPacket {
     /// Starts to collect the attachments of `packet`, whose text is `text`. Text and attachments may have `limit` bytes
     /// together.
-    #[must_use]
     pub fn new(packet: &SocketIoPacket<'_>, text: &str, limit: usize) -> Self {
         Self {
             text: text.into(),

@@ -2,7 +2,8 @@
 //! messages.
 //!
 //! Invariants:
-//! 1. JSON is validated once and never built: decoded parts are slices of the packet's text.
+//! 1. JSON is validated once, and decoded parts are slices of the packet's text. Only the placeholders of a binary packet
+//!    are checked on values.
 //! 2. The payload of a decoded packet starts with the character that its type requires. `parse_event`, `parse_ack_args`
 //!    and `parse_connect_payload` validate the JSON itself, with any nesting. Building values from it is limited to 128
 //!    levels by serde_json.
@@ -17,23 +18,25 @@ pub const MAX_ATTACHMENTS: usize = 64;
 pub const MAX_NAMESPACE_LEN: usize = 256;
 /// Namespace of a packet that names none.
 pub const MAIN_NAMESPACE: &str = "/";
-/// Type of a packet.
+
+/// Type of a packet, with its digit on the wire.
+#[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketIoPacketType {
     /// Connects to a namespace; the payload is an object or empty.
-    Connect,
+    Connect = b'0',
     /// Disconnects from a namespace.
-    Disconnect,
+    Disconnect = b'1',
     /// Event with a name and arguments.
-    Event,
+    Event = b'2',
     /// Answer to an event, with arguments.
-    Ack,
+    Ack = b'3',
     /// The server rejects a CONNECT.
-    ConnectError,
+    ConnectError = b'4',
     /// Event with attachments.
-    BinaryEvent,
+    BinaryEvent = b'5',
     /// Ack with attachments.
-    BinaryAck,
+    BinaryAck = b'6',
 }
 
 /// Packet whose JSON is not parsed yet.
@@ -85,32 +88,20 @@ pub enum SocketIoPacketError {
 
 impl SocketIoPacketType {
     fn from_digit(digit: u8) -> Option<Self> {
-        Some(match digit {
-            b'0' => Self::Connect,
-            b'1' => Self::Disconnect,
-            b'2' => Self::Event,
-            b'3' => Self::Ack,
-            b'4' => Self::ConnectError,
-            b'5' => Self::BinaryEvent,
-            b'6' => Self::BinaryAck,
-            _ => return None,
-        })
-    }
-
-    fn to_digit(self) -> u8 {
-        match self {
-            Self::Connect => b'0',
-            Self::Disconnect => b'1',
-            Self::Event => b'2',
-            Self::Ack => b'3',
-            Self::ConnectError => b'4',
-            Self::BinaryEvent => b'5',
-            Self::BinaryAck => b'6',
-        }
+        [
+            Self::Connect,
+            Self::Disconnect,
+            Self::Event,
+            Self::Ack,
+            Self::ConnectError,
+            Self::BinaryEvent,
+            Self::BinaryAck,
+        ]
+        .into_iter()
+        .find(|packet_type| *packet_type as u8 == digit)
     }
 
     /// True if attachments may follow the packet.
-    #[must_use]
     pub fn is_binary(self) -> bool {
         matches!(self, Self::BinaryEvent | Self::BinaryAck)
     }
@@ -234,7 +225,7 @@ impl<'a> SocketIoPacket<'a> {
 
     /// Appends the text of the packet. `json` is written unchecked.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.push(self.packet_type.to_digit());
+        out.push(self.packet_type as u8);
         if self.packet_type.is_binary() {
             push_number(out, self.attachments as u64);
             out.push(b'-');

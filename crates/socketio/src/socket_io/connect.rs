@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
+use super::encoded_event::encode_message;
 use super::layer::SocketIoLayer;
 use super::socket::{Socket, SocketSid, SocketStatus};
-use super::{ConnectError, ConnectRequest, HandlerFuture, SocketHandler, encoded_event};
+use super::{ConnectError, ConnectRequest, HandlerFuture, SocketHandler};
 use crate::DisconnectReason;
 use crate::engine_io::{EncodedFrame, EngineIoSession};
 use crate::packet::encode::{encode_connect, encode_connect_error};
@@ -26,12 +27,8 @@ pub(super) async fn handle_connect<H: SocketHandler>(
         auth,
         client: Arc::clone(session.client_info()),
     };
-    match timeout(
-        connect_timeout,
-        recover_or_authorize(&layer, &session, request),
-    )
-    .await
-    {
+    let decision = recover_or_authorize(&layer, &session, request);
+    match timeout(connect_timeout, decision).await {
         Ok(Ok(None)) => {}
         Ok(Ok(Some((id, state)))) => {
             if let Some(future) = create_socket(&layer, &session, &namespace, id, state) {
@@ -40,12 +37,10 @@ pub(super) async fn handle_connect<H: SocketHandler>(
         }
         Ok(Err(error)) => {
             let payload = error.payload.get().as_bytes();
-            session.send_frame(&encoded_event::encode_packet(
-                namespace.len() + payload.len(),
-                |out| {
-                    encode_connect_error(out, &namespace, payload);
-                },
-            ));
+            let frame = encode_message(namespace.len() + payload.len(), &[], |out| {
+                encode_connect_error(out, &namespace, payload);
+            });
+            session.send_frame(&Arc::new(frame));
             // The client may send another CONNECT, within the connect timeout.
             session.engine().start_connect_deadline(&session);
         }
@@ -79,9 +74,9 @@ async fn recover_or_authorize<H: SocketHandler>(
 /// Encodes the CONNECT packet of the server.
 pub(super) fn encode_connect_packet<H: SocketHandler>(socket: &Socket<H>) -> Arc<EncodedFrame> {
     let pid = socket.pid();
-    encoded_event::encode_packet(socket.namespace().len() + 64, |out| {
+    Arc::new(encode_message(socket.namespace().len() + 64, &[], |out| {
         encode_connect(out, socket.namespace(), socket.id(), pid.as_deref());
-    })
+    }))
 }
 
 /// Creates the socket. Its CONNECT reply is queued before any other packet of the socket.

@@ -38,7 +38,7 @@ impl<H: SocketHandler> DetachedSockets<H> {
     pub(super) fn new(options: &SocketIoOptions) -> Self {
         Self {
             recovery: options.recovery,
-            replay_budget: MemoryBudget::new(options.replay_budget_bytes),
+            replay_budget: MemoryBudget::new(options.recovery.map_or(0, |it| it.max_total_bytes)),
             max_sockets: options.max_sessions,
             started_at: Instant::now(),
             inner: Mutex::new(Inner {

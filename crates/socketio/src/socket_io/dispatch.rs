@@ -18,7 +18,7 @@ use crate::packet::socket_io::{SocketIoPacket, SocketIoPacketError, SocketIoPack
 const MAX_PACKETS_PER_YIELD: usize = 32;
 
 impl<H: SocketHandler> SocketIoLayer<H> {
-    /// Decodes and handles a packet. A packet that is error or not allowed closes the session.
+    /// Decodes and handles a packet. An invalid packet, or one that is not allowed now, closes the session.
     pub(super) fn decode_and_dispatch(
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
@@ -53,14 +53,9 @@ impl<H: SocketHandler> SocketIoLayer<H> {
             (_, None) if is_session_closed => Ok(None),
             (SocketIoPacketType::Connect, None) if socket_count < MAX_NAMESPACES_PER_SESSION => {
                 let auth = packet.parse_connect_payload()?.map(ToOwned::to_owned);
-                let session = Arc::clone(session);
-                let namespace = packet.namespace.to_owned();
-                Ok(Some(Box::pin(handle_connect(
-                    Arc::clone(self),
-                    session,
-                    namespace,
-                    auth,
-                ))))
+                let (layer, session) = (Arc::clone(self), Arc::clone(session));
+                let future = handle_connect(layer, session, packet.namespace.to_owned(), auth);
+                Ok(Some(Box::pin(future)))
             }
             (SocketIoPacketType::Disconnect, Some(socket)) => {
                 session.state().lock().remove_socket(&socket);
@@ -73,7 +68,7 @@ impl<H: SocketHandler> SocketIoLayer<H> {
             // The client may send DISCONNECT before it receives the reply to its CONNECT.
             (SocketIoPacketType::Disconnect, None) => Ok(None),
             (SocketIoPacketType::Event | SocketIoPacketType::BinaryEvent, Some(socket)) => {
-                let event = packet.parse_event()?;
+                let payload = packet.parse_event()?;
                 if packet.packet_type == SocketIoPacketType::BinaryEvent {
                     check_placeholders(packet.json, attachments.len())?;
                 }
@@ -81,7 +76,13 @@ impl<H: SocketHandler> SocketIoLayer<H> {
                 if is_session_closed && socket.lock_state().requested_disconnect.is_some() {
                     return Ok(None);
                 }
-                let event = IncomingEvent::new(event, packet.ack_id, attachments);
+                let event = IncomingEvent {
+                    name: &payload.name,
+                    first_arg: payload.first_arg,
+                    args: payload.args,
+                    ack_id: packet.ack_id,
+                    attachments,
+                };
                 Ok(self.handler.on_event(&socket, &event))
             }
             (SocketIoPacketType::Ack | SocketIoPacketType::BinaryAck, Some(_)) => {
@@ -122,7 +123,7 @@ impl<H: SocketHandler> SocketIoLayer<H> {
         self: &Arc<Self>,
         session: &Arc<EngineIoSession<Self>>,
     ) -> Option<Option<HandlerFuture>> {
-        let next = session.state().lock().dequeue(self.inbox_capacity);
+        let next = session.state().lock().dequeue(self.max_inbox_bytes);
         match next {
             Ok(packet) => {
                 Some(self.decode_and_dispatch(session, &packet.text, &packet.attachments))

@@ -20,23 +20,16 @@ pub struct EncodedEvent(pub(super) Arc<EncodedFrame>);
 
 impl EncodedEvent {
     /// Encodes an event that is not recoverable. `args` is JSON text separated by commas.
-    #[must_use]
     pub fn new(name: &str, args: &[u8]) -> Self {
         Self::with_attachments(name, args, &[])
     }
 
     /// Same as [`EncodedEvent::new`], with attachments that placeholders in the arguments refer to.
-    #[must_use]
     pub fn with_attachments(name: &str, args: &[u8], attachments: &[Bytes]) -> Self {
-        let capacity = PACKET_OVERHEAD_ESTIMATE + name.len() + args.len();
-        Self(Arc::new(EncodedFrame::encode_packet(
-            capacity,
-            attachments,
-            |out| {
-                out.push(ENGINE_IO_MESSAGE);
-                encode::encode_event(out, MAIN_NAMESPACE, None, name, args, attachments.len());
-            },
-        )))
+        let frame = encode_message(name.len() + args.len(), attachments, |out| {
+            encode::encode_event(out, MAIN_NAMESPACE, None, name, args, attachments.len());
+        });
+        Self(Arc::new(frame))
     }
 
     /// Encodes a recoverable event: its last argument is its offset.
@@ -47,9 +40,7 @@ impl EncodedEvent {
         created_at_secs: u32,
         budget: &MemoryBudget,
     ) -> Self {
-        let capacity = PACKET_OVERHEAD_ESTIMATE + name.len() + args.len();
-        let frame = EncodedFrame::encode_packet(capacity, &[], |out| {
-            out.push(ENGINE_IO_MESSAGE);
+        let frame = encode_message(name.len() + args.len(), &[], |out| {
             encode::encode_event(out, MAIN_NAMESPACE, None, name, args, 0);
             // Removes the closing bracket: the offset follows as one more argument.
             out.pop();
@@ -57,41 +48,21 @@ impl EncodedEvent {
             write_offset(out, offset);
             out.extend_from_slice(b"\"]");
         });
-        Self(Arc::new(frame.into_recoverable(
-            offset,
-            created_at_secs,
-            budget,
-        )))
+        let frame = frame.into_recoverable(offset, created_at_secs, budget);
+        Self(Arc::new(frame))
     }
 }
 
 /// Encodes a packet whose text `write_text` appends; `capacity` is an estimate of the length of names and arguments.
-pub(super) fn encode_packet(
+pub(super) fn encode_message(
     capacity: usize,
-    write_text: impl FnOnce(&mut Vec<u8>),
-) -> Arc<EncodedFrame> {
-    Arc::new(EncodedFrame::encode_packet(
-        PACKET_OVERHEAD_ESTIMATE + capacity,
-        &[],
-        |out| {
-            out.push(ENGINE_IO_MESSAGE);
-            write_text(out);
-        },
-    ))
-}
-
-/// Encodes an acknowledgement.
-pub(super) fn encode_ack(
-    namespace: &str,
-    ack_id: u64,
-    args: &[u8],
     attachments: &[Bytes],
-) -> Arc<EncodedFrame> {
-    let capacity = PACKET_OVERHEAD_ESTIMATE + namespace.len() + args.len();
-    Arc::new(EncodedFrame::encode_packet(capacity, attachments, |out| {
+    write_text: impl FnOnce(&mut Vec<u8>),
+) -> EncodedFrame {
+    EncodedFrame::encode_packet(PACKET_OVERHEAD_ESTIMATE + capacity, attachments, |out| {
         out.push(ENGINE_IO_MESSAGE);
-        encode::encode_ack(out, namespace, ack_id, args, attachments.len());
-    }))
+        write_text(out);
+    })
 }
 
 fn write_offset(out: &mut Vec<u8>, mut offset: u64) {

@@ -3,9 +3,10 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{IncomingEvent, Socket};
+use super::Socket;
 use crate::{ClientInfo, DisconnectReason};
 
 /// Future of a handler. The next packet of the session waits for it.
@@ -29,8 +30,7 @@ pub trait SocketHandler: Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Self::State, ConnectError>> + Send;
 
     /// The CONNECT reply is queued. The returned future is completed before the first event of the socket.
-    fn on_connected(self: &Arc<Self>, socket: &Arc<Socket<Self>>) -> Option<HandlerFuture> {
-        let _ = socket;
+    fn on_connected(self: &Arc<Self>, _socket: &Arc<Socket<Self>>) -> Option<HandlerFuture> {
         None
     }
 
@@ -45,24 +45,19 @@ pub trait SocketHandler: Send + Sync + Sized + 'static {
     ) -> Option<HandlerFuture>;
 
     /// The client answered a ping.
-    fn on_pong(self: &Arc<Self>, socket: &Arc<Socket<Self>>) {
-        let _ = socket;
-    }
+    fn on_pong(self: &Arc<Self>, _socket: &Arc<Socket<Self>>) {}
 
     /// The connection was lost, and the socket is held for recovery: events sent to it are buffered. Called again if
     /// the connection of a recovering client is lost before its socket is recovered.
-    fn on_detached(self: &Arc<Self>, socket: &Arc<Socket<Self>>, reason: DisconnectReason) {
-        let _ = (socket, reason);
-    }
+    fn on_detached(self: &Arc<Self>, _socket: &Arc<Socket<Self>>, _reason: DisconnectReason) {}
 
     /// A client wants to recover its socket. `Ok(true)`: it gets the socket and the missed events. `Ok(false)`: it gets
     /// a new socket. An error rejects the CONNECT, and the socket stays detached.
     fn on_recover(
         self: &Arc<Self>,
-        socket: &Arc<Socket<Self>>,
-        request: ConnectRequest,
+        _socket: &Arc<Socket<Self>>,
+        _request: ConnectRequest,
     ) -> impl Future<Output = Result<bool, ConnectError>> + Send {
-        let _ = (socket, request);
         async { Ok(true) }
     }
 
@@ -81,6 +76,22 @@ pub struct ConnectRequest {
     pub auth: Option<Box<RawValue>>,
     /// The client, as described by its first request.
     pub client: Arc<ClientInfo>,
+}
+
+/// Event of a client. The arguments are slices of the packet's text.
+#[derive(Debug)]
+pub struct IncomingEvent<'a> {
+    /// Name of the event.
+    pub name: &'a str,
+    /// JSON text of the first argument.
+    pub first_arg: Option<&'a str>,
+    /// JSON text of all arguments, separated by commas, in the form that [`EncodedEvent::new`](super::EncodedEvent::new)
+    /// and [`Socket::ack`] take.
+    pub args: &'a str,
+    /// Id for [`Socket::ack`], if the client requests an acknowledgement.
+    pub ack_id: Option<u64>,
+    /// Binary attachments that placeholders in the arguments refer to.
+    pub attachments: &'a [Bytes],
 }
 
 /// Body of a CONNECT_ERROR packet: the client is rejected.

@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 use super::detached_sockets::DetachedSockets;
 use super::registry::SocketRegistry;
-use super::session_state::{InboxCapacity, QueuedPacket, SocketIoSessionLock};
+use super::session_state::{QueuedPacket, SocketIoSessionState};
 use super::{EncodedEvent, SocketHandler};
 use crate::engine_io::{EngineIoSession, SessionHandler};
 use crate::packet::partial_binary::{AttachmentProgress, PartialBinaryPacket};
@@ -24,7 +25,7 @@ pub struct SocketIoLayer<H: SocketHandler> {
     pub(super) handler: Arc<H>,
     pub(super) registry: SocketRegistry<H>,
     pub(super) detached_sockets: Arc<DetachedSockets<H>>,
-    pub(super) inbox_capacity: InboxCapacity,
+    pub(super) max_inbox_bytes: usize,
     pub(super) recovered_total: AtomicU64,
     last_offset: AtomicU64,
 }
@@ -35,10 +36,7 @@ impl<H: SocketHandler> SocketIoLayer<H> {
             handler,
             registry: SocketRegistry::new(),
             detached_sockets: Arc::new(DetachedSockets::new(options)),
-            inbox_capacity: InboxCapacity {
-                max_packets: options.max_inbox_packets,
-                max_bytes: options.max_payload,
-            },
+            max_inbox_bytes: options.max_payload,
             recovered_total: AtomicU64::new(0),
             last_offset: AtomicU64::new(0),
         }
@@ -87,17 +85,17 @@ impl<H: SocketHandler> SocketIoLayer<H> {
             if std::mem::replace(&mut session_state.is_dispatching, true) {
                 let text = text.into();
                 session_state.enqueue(QueuedPacket { text, attachments });
-                return !session_state.is_inbox_full(self.inbox_capacity);
+                return !session_state.is_inbox_full(self.max_inbox_bytes);
             }
         }
         let future = self.decode_and_dispatch(session, text, &attachments);
         self.run_until_pending(session, future);
-        !session.state().lock().is_inbox_full(self.inbox_capacity)
+        !session.state().lock().is_inbox_full(self.max_inbox_bytes)
     }
 }
 
 impl<H: SocketHandler> SessionHandler for SocketIoLayer<H> {
-    type State = SocketIoSessionLock<H>;
+    type State = Mutex<SocketIoSessionState<H>>;
 
     fn on_text(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>, text: &str) -> bool {
         let Ok(packet) = SocketIoPacket::decode(text) else {
@@ -112,8 +110,7 @@ impl<H: SocketHandler> SessionHandler for SocketIoLayer<H> {
                 return true;
             }
             if packet.attachments > 0 {
-                let max_bytes = self.inbox_capacity.max_bytes;
-                let partial = PartialBinaryPacket::new(&packet, text, max_bytes);
+                let partial = PartialBinaryPacket::new(&packet, text, self.max_inbox_bytes);
                 session_state.partial_packet = Some(Box::new(partial));
                 return true;
             }
@@ -144,7 +141,7 @@ impl<H: SocketHandler> SessionHandler for SocketIoLayer<H> {
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         let mut session_state = session.state().lock();
-        if session_state.is_inbox_full(self.inbox_capacity) {
+        if session_state.is_inbox_full(self.max_inbox_bytes) {
             session_state.register_blocked_reader(cx.waker());
             return Poll::Pending;
         }
@@ -152,7 +149,7 @@ impl<H: SocketHandler> SessionHandler for SocketIoLayer<H> {
     }
 
     fn is_inbox_full(&self, session: &EngineIoSession<Self>) -> bool {
-        session.state().lock().is_inbox_full(self.inbox_capacity)
+        session.state().lock().is_inbox_full(self.max_inbox_bytes)
     }
 
     fn on_pong(self: &Arc<Self>, session: &Arc<EngineIoSession<Self>>) {

@@ -33,7 +33,6 @@ mod detached_sockets;
 mod dispatch;
 mod encoded_event;
 mod handler;
-mod incoming_event;
 mod layer;
 mod lifecycle;
 mod recover;
@@ -44,7 +43,6 @@ mod session_state;
 mod socket;
 
 pub use encoded_event::EncodedEvent;
-pub use handler::{ConnectError, ConnectRequest, HandlerFuture, SocketHandler};
-pub use incoming_event::IncomingEvent;
+pub use handler::{ConnectError, ConnectRequest, HandlerFuture, IncomingEvent, SocketHandler};
 pub use server::SocketIoServer;
 pub use socket::Socket;

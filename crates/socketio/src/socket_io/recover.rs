@@ -99,22 +99,16 @@ impl<H: SocketHandler> SocketIoLayer<H> {
             reason,
             is_resolved: false,
         };
-        if claim.can_replay() {
-            return Some(claim);
+        let can_replay = claim.socket.lock_state().missed_frames(offset).is_some();
+        if !can_replay {
+            claim.discard();
+            return None;
         }
-        claim.discard();
-        None
+        Some(claim)
     }
 }
 
 impl<H: SocketHandler> RecoveryClaim<H> {
-    fn can_replay(&self) -> bool {
-        match &self.socket.lock_state().replay_buffer {
-            Some(replay_buffer) => replay_buffer.frames_after(self.offset).is_some(),
-            None => self.offset.is_none(),
-        }
-    }
-
     /// Ends the socket, because the client gets a new one.
     pub(super) fn discard(mut self) {
         self.is_resolved = true;
@@ -137,12 +131,7 @@ impl<H: SocketHandler> RecoveryClaim<H> {
                 return true;
             }
             let mut socket_state = self.socket.lock_state();
-            let missed: Option<Vec<_>> = match &socket_state.replay_buffer {
-                Some(replay_buffer) => replay_buffer
-                    .frames_after(self.offset)
-                    .map(|missed| missed.cloned().collect()),
-                None => self.offset.is_none().then(Vec::new),
-            };
+            let missed = socket_state.missed_frames(self.offset);
             // A replay above the limit of the send queue would abort every session that recovers this socket.
             let fits = |missed: &Vec<Arc<EncodedFrame>>| {
                 let size: usize = missed.iter().map(|frame| frame.bytes().len()).sum();

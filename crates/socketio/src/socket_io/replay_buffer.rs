@@ -93,10 +93,7 @@ impl ReplayBuffer {
 
     /// Frames after this offset, or all if the client received none. `None` if frames that the client needs were
     /// dropped.
-    pub(super) fn frames_after(
-        &self,
-        offset: Option<u64>,
-    ) -> Option<impl Iterator<Item = &Arc<EncodedFrame>>> {
+    pub(super) fn frames_after(&self, offset: Option<u64>) -> Option<Vec<Arc<EncodedFrame>>> {
         let from = match offset {
             None if self.has_dropped_frames => return None,
             None => 0,
@@ -107,7 +104,7 @@ impl ReplayBuffer {
                     .rposition(|frame| frame.recovery_offset == offset)?
             }
         };
-        Some(self.frames.range(from..))
+        Some(self.frames.range(from..).cloned().collect())
     }
 }
 
@@ -122,6 +119,7 @@ mod tests {
         window: Duration::from_secs(10),
         max_frames: 4,
         max_bytes: 200,
+        max_total_bytes: usize::MAX,
     };
 
     fn unlimited() -> MemoryBudget {
@@ -141,7 +139,7 @@ mod tests {
 
     fn offsets_after(buffer: &ReplayBuffer, offset: Option<u64>) -> Option<Vec<u64>> {
         let frames = buffer.frames_after(offset)?;
-        Some(frames.map(|frame| frame.recovery_offset).collect())
+        Some(frames.iter().map(|frame| frame.recovery_offset).collect())
     }
 
     #[test]

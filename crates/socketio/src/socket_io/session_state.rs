@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use super::{Socket, SocketHandler};
@@ -15,11 +14,14 @@ use crate::packet::socket_io::{SocketIoPacket, SocketIoPacketType};
 
 /// Maximum namespaces per session.
 pub(super) const MAX_NAMESPACES_PER_SESSION: usize = 16;
+/// Maximum packets in the inbox; the bytes are limited too. While the inbox is full, the client is not read.
+const MAX_INBOX_PACKETS: usize = 64;
 
 /// Sockets of a closed session, each with the reason of its end.
 pub(super) type ClosedSockets<H> = SmallVec<[(Arc<Socket<H>>, DisconnectReason); 1]>;
 
-pub(super) struct SocketIoSessionState<H: SocketHandler> {
+/// Public only as the state of a session.
+pub struct SocketIoSessionState<H: SocketHandler> {
     pub(super) sockets: SmallVec<[Arc<Socket<H>>; 1]>,
     /// Binary packet whose attachments have not all arrived.
     pub(super) partial_packet: Option<Box<PartialBinaryPacket>>,
@@ -40,6 +42,12 @@ pub(super) struct QueuedPacket {
     pub(super) attachments: Vec<Bytes>,
 }
 
+impl QueuedPacket {
+    fn len(&self) -> usize {
+        self.text.len() + self.attachments.iter().map(Bytes::len).sum::<usize>()
+    }
+}
+
 #[derive(Default)]
 struct Inbox {
     packets: VecDeque<QueuedPacket>,
@@ -48,19 +56,9 @@ struct Inbox {
     blocked_readers: SmallVec<[Waker; 1]>,
 }
 
-/// Limits of the inbox.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct InboxCapacity {
-    pub(super) max_packets: usize,
-    pub(super) max_bytes: usize,
-}
-
-/// [`SocketIoSessionState`] behind its mutex; public only as the state of a session.
-pub struct SocketIoSessionLock<H: SocketHandler>(Mutex<SocketIoSessionState<H>>);
-
-impl<H: SocketHandler> Default for SocketIoSessionLock<H> {
+impl<H: SocketHandler> Default for SocketIoSessionState<H> {
     fn default() -> Self {
-        Self(Mutex::new(SocketIoSessionState {
+        Self {
             sockets: SmallVec::new(),
             partial_packet: None,
             inbox: None,
@@ -68,13 +66,7 @@ impl<H: SocketHandler> Default for SocketIoSessionLock<H> {
             has_drain_task: false,
             has_unresolved_packet: false,
             close_reason: None,
-        }))
-    }
-}
-
-impl<H: SocketHandler> SocketIoSessionLock<H> {
-    pub(super) fn lock(&self) -> MutexGuard<'_, SocketIoSessionState<H>> {
-        self.0.lock()
+        }
     }
 }
 
@@ -145,16 +137,14 @@ impl<H: SocketHandler> SocketIoSessionState<H> {
 
     pub(super) fn enqueue(&mut self, packet: QueuedPacket) {
         let inbox = self.inbox.get_or_insert_default();
-        inbox.bytes += packet.text.len();
-        inbox.bytes += packet.attachments.iter().map(Bytes::len).sum::<usize>();
+        inbox.bytes += packet.len();
         inbox.packets.push_back(packet);
     }
 
-    pub(super) fn is_inbox_full(&self, capacity: InboxCapacity) -> bool {
-        let Some(inbox) = &self.inbox else {
-            return false;
-        };
-        inbox.packets.len() >= capacity.max_packets.max(1) || inbox.bytes >= capacity.max_bytes
+    pub(super) fn is_inbox_full(&self, max_bytes: usize) -> bool {
+        self.inbox.as_ref().is_some_and(|inbox| {
+            inbox.packets.len() >= MAX_INBOX_PACKETS || inbox.bytes >= max_bytes
+        })
     }
 
     /// Registers a reader that waits for room in the inbox.
@@ -170,15 +160,14 @@ impl<H: SocketHandler> SocketIoSessionState<H> {
     /// returned.
     pub(super) fn dequeue(
         &mut self,
-        capacity: InboxCapacity,
+        max_inbox_bytes: usize,
     ) -> Result<QueuedPacket, ClosedSockets<H>> {
         let next = self.inbox.as_mut().and_then(|inbox| {
             let packet = inbox.packets.pop_front()?;
-            inbox.bytes -= packet.text.len();
-            inbox.bytes -= packet.attachments.iter().map(Bytes::len).sum::<usize>();
+            inbox.bytes -= packet.len();
             Some(packet)
         });
-        if !self.is_inbox_full(capacity) || next.is_none() {
+        if !self.is_inbox_full(max_inbox_bytes) || next.is_none() {
             self.wake_blocked_readers();
         }
         self.has_unresolved_packet = next.is_some();
@@ -209,10 +198,7 @@ mod tests {
     use crate::socket_io::socket::SocketSid;
     use crate::{ConnectError, ConnectRequest, HandlerFuture, IncomingEvent};
 
-    const CAPACITY: InboxCapacity = InboxCapacity {
-        max_packets: 8,
-        max_bytes: 1_000,
-    };
+    const MAX_BYTES: usize = 1_000;
 
     struct NoEvents;
 
@@ -236,7 +222,7 @@ mod tests {
 
     /// State of a session with one socket, a running drain task and these queued packets.
     fn draining(queued: &[&str]) -> SocketIoSessionState<NoEvents> {
-        let mut state = SocketIoSessionLock::default().0.into_inner();
+        let mut state = SocketIoSessionState::default();
         let detached_sockets = Arc::new(DetachedSockets::new(&SocketIoOptions::default()));
         let socket = Socket::new(
             (),
@@ -278,17 +264,17 @@ mod tests {
             "no socket would receive the event"
         );
         let mut state = draining(&[EVENT]);
-        assert!(state.dequeue(CAPACITY).is_ok());
+        assert!(state.dequeue(MAX_BYTES).is_ok());
         assert!(
             state.close(lost, true).is_none(),
             "the event is being handled"
         );
         assert_eq!(
-            state.dequeue(CAPACITY).err().map(|sockets| sockets.len()),
+            state.dequeue(MAX_BYTES).err().map(|sockets| sockets.len()),
             Some(1)
         );
         let mut state = draining(&[EVENT]);
-        assert!(state.dequeue(CAPACITY).is_ok());
+        assert!(state.dequeue(MAX_BYTES).is_ok());
         state.resolve_socket("/");
         assert!(
             state.close(lost, true).is_some(),

@@ -10,11 +10,12 @@ use parking_lot::{Mutex, MutexGuard};
 use rand::RngExt as _;
 
 use super::detached_sockets::DetachedSockets;
+use super::encoded_event::encode_message;
 use super::layer::SocketIoLayer;
 use super::replay_buffer::ReplayBuffer;
-use super::{EncodedEvent, SocketHandler, encoded_event};
-use crate::engine_io::EngineIoSession;
-use crate::packet::encode::encode_disconnect;
+use super::{EncodedEvent, SocketHandler};
+use crate::engine_io::{EncodedFrame, EngineIoSession};
+use crate::packet::encode::{encode_ack, encode_disconnect};
 use crate::packet::socket_io::MAIN_NAMESPACE;
 use crate::{ClientInfo, DisconnectReason, RecoveryOptions};
 
@@ -28,7 +29,7 @@ pub struct Socket<H: SocketHandler> {
     /// `None` for the main namespace.
     namespace: Option<Box<str>>,
     socket_state: Mutex<SocketState<H>>,
-    registry_index: u32,
+    pub(super) registry_index: u32,
     id: SocketSid,
     pid_secret: [u8; PID_SECRET_LEN],
 }
@@ -40,6 +41,16 @@ pub(super) struct SocketState<H: SocketHandler> {
     pub(super) status: SocketStatus,
     /// Reason with which the handler disconnected the socket.
     pub(super) requested_disconnect: Option<DisconnectReason>,
+}
+
+impl<H: SocketHandler> SocketState<H> {
+    /// Frames after the last one that the client received. `None` if some of them were dropped.
+    pub(super) fn missed_frames(&self, offset: Option<u64>) -> Option<Vec<Arc<EncodedFrame>>> {
+        match &self.replay_buffer {
+            Some(replay_buffer) => replay_buffer.frames_after(offset),
+            None => offset.is_none().then(Vec::new),
+        }
+    }
 }
 
 /// Status of a socket; it decides what happens to events sent to the socket.
@@ -118,10 +129,6 @@ impl<H: SocketHandler> Socket<H> {
         self.namespace.as_deref().unwrap_or(MAIN_NAMESPACE)
     }
 
-    pub(super) fn registry_index(&self) -> u32 {
-        self.registry_index
-    }
-
     pub(super) fn lock_state(&self) -> MutexGuard<'_, SocketState<H>> {
         self.socket_state.lock()
     }
@@ -190,9 +197,12 @@ impl<H: SocketHandler> Socket<H> {
 
     /// Same as [`Socket::ack`], with attachments.
     pub fn ack_with_attachments(&self, ack_id: u64, args: &[u8], attachments: &[Bytes]) {
-        let frame = encoded_event::encode_ack(self.namespace(), ack_id, args, attachments);
+        let namespace = self.namespace();
+        let frame = encode_message(namespace.len() + args.len(), attachments, |out| {
+            encode_ack(out, namespace, ack_id, args, attachments.len());
+        });
         if let Some(session) = &self.lock_state().session {
-            session.send_frame(&frame);
+            session.send_frame(&Arc::new(frame));
         }
     }
 
@@ -208,9 +218,10 @@ impl<H: SocketHandler> Socket<H> {
                 };
                 if reason != DisconnectReason::ServerShutdown {
                     let namespace = self.namespace();
-                    session.send_frame(&encoded_event::encode_packet(namespace.len(), |out| {
+                    let frame = encode_message(namespace.len(), &[], |out| {
                         encode_disconnect(out, namespace);
-                    }));
+                    });
+                    session.send_frame(&Arc::new(frame));
                 }
                 session.close(reason);
                 // The session may have been closed for another reason, and the client may recover the socket before it

@@ -9,25 +9,21 @@ const MAX_SERVER_HEADER_LEN: usize = 10;
 const MAX_CLOSE_REASON_LEN: usize = 123;
 
 /// Encodes a text message. The caller guarantees that `payload` is UTF-8.
-#[must_use]
 pub fn encode_text(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Text, payload)
 }
 
 /// Encodes a binary message.
-#[must_use]
 pub fn encode_binary(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Binary, payload)
 }
 
 /// Encodes the answer to a ping.
-#[must_use]
 pub fn encode_pong(payload: &[u8]) -> Bytes {
     encode_frame(Opcode::Pong, payload)
 }
 
 /// Encodes a close frame. A reason that is too long is truncated.
-#[must_use]
 pub fn encode_close(code: u16, reason: &str) -> Bytes {
     let reason = &reason[..reason.floor_char_boundary(MAX_CLOSE_REASON_LEN)];
     let mut payload = Vec::with_capacity(2 + reason.len());
@@ -37,13 +33,8 @@ pub fn encode_close(code: u16, reason: &str) -> Bytes {
 }
 
 /// Encodes a complete frame.
-#[must_use]
 pub fn encode_frame(opcode: Opcode, payload: &[u8]) -> Bytes {
-    let (header, header_len) = encode_header(opcode, payload.len());
-    let mut frame = Vec::with_capacity(header_len + payload.len());
-    frame.extend_from_slice(&header[..header_len]);
-    frame.extend_from_slice(payload);
-    frame.into()
+    encode_frame_with(opcode, payload.len(), |out| out.extend_from_slice(payload))
 }
 
 /// Encodes a frame whose payload `write_payload` appends; `capacity` is an estimate of its length.
@@ -65,7 +56,7 @@ pub fn encode_frame_with(
 /// Encodes the header of an unfragmented frame. Returns it with its length.
 fn encode_header(opcode: Opcode, payload_len: usize) -> ([u8; MAX_SERVER_HEADER_LEN], usize) {
     let mut header = [0; MAX_SERVER_HEADER_LEN];
-    header[0] = 0x80 | opcode.to_bits();
+    header[0] = 0x80 | opcode as u8;
     let header_len = if let (Ok(len7), true) = (u8::try_from(payload_len), payload_len < 126) {
         header[1] = len7;
         2

@@ -12,7 +12,6 @@ mod header;
 mod mask;
 mod parser;
 mod partial_message;
-mod utf8;
 
 pub use encode::{
     encode_binary, encode_close, encode_frame, encode_frame_with, encode_pong, encode_text,
@@ -21,44 +20,35 @@ pub use mask::apply_mask;
 pub use parser::{FrameParser, WebSocketMessage};
 
 /// Type of a frame.
+#[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opcode {
     /// Next fragment of a message.
-    Continuation,
+    Continuation = 0x0,
     /// Start of a text message.
-    Text,
+    Text = 0x1,
     /// Start of a binary message.
-    Binary,
+    Binary = 0x2,
     /// Close frame.
-    Close,
+    Close = 0x8,
     /// Ping; the receiver answers with a pong that has the same payload.
-    Ping,
+    Ping = 0x9,
     /// Answer to a ping.
-    Pong,
+    Pong = 0xa,
 }
 
 impl Opcode {
     fn from_bits(bits: u8) -> Option<Self> {
-        Some(match bits {
-            0x0 => Self::Continuation,
-            0x1 => Self::Text,
-            0x2 => Self::Binary,
-            0x8 => Self::Close,
-            0x9 => Self::Ping,
-            0xa => Self::Pong,
-            _ => return None,
-        })
-    }
-
-    fn to_bits(self) -> u8 {
-        match self {
-            Self::Continuation => 0x0,
-            Self::Text => 0x1,
-            Self::Binary => 0x2,
-            Self::Close => 0x8,
-            Self::Ping => 0x9,
-            Self::Pong => 0xa,
-        }
+        [
+            Self::Continuation,
+            Self::Text,
+            Self::Binary,
+            Self::Close,
+            Self::Ping,
+            Self::Pong,
+        ]
+        .into_iter()
+        .find(|opcode| *opcode as u8 == bits)
     }
 
     /// True for frames that may stand between the fragments of a message.
@@ -83,7 +73,6 @@ pub enum FrameError {
 
 impl FrameError {
     /// Status code of the close frame.
-    #[must_use]
     pub fn close_code(self) -> u16 {
         match self {
             Self::Protocol(_) => 1002,

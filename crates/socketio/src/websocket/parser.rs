@@ -17,7 +17,7 @@ pub enum WebSocketMessage<'a> {
     /// Pong, with or without a preceding ping.
     Pong(Cow<'a, [u8]>),
     /// Close frame: status code and reason, `None` without a code. Input after it must not be parsed.
-    Close(Option<(u16, Cow<'a, str>)>),
+    Close(Option<(u16, String)>),
 }
 
 /// Parses the frames of one client. It must not be used after a [`FrameError`] or a [`WebSocketMessage::Close`].
@@ -29,7 +29,6 @@ pub struct FrameParser {
 
 impl FrameParser {
     /// Creates a parser that rejects messages of more than `max_message_bytes`.
-    #[must_use]
     pub fn new(max_message_bytes: usize) -> Self {
         Self {
             max_message_bytes,
@@ -67,7 +66,6 @@ impl FrameParser {
     }
 
     /// Bytes held for an incomplete frame or message.
-    #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.partial
             .as_ref()
@@ -95,19 +93,29 @@ impl FrameParser {
         *input = rest;
         let payload = &mut frame[header_len..];
         apply_mask(payload, header.masking_key, 0);
-        let payload: &'a [u8] = payload;
-        Ok(Some(match header.opcode {
-            Opcode::Text => WebSocketMessage::Text(
-                std::str::from_utf8(payload)
-                    .map_err(|_| FrameError::InvalidUtf8)?
-                    .into(),
-            ),
-            Opcode::Binary | Opcode::Continuation => WebSocketMessage::Binary(payload.into()),
-            Opcode::Ping => WebSocketMessage::Ping(payload.into()),
-            Opcode::Pong => WebSocketMessage::Pong(payload.into()),
-            Opcode::Close => WebSocketMessage::Close(parse_close_payload(payload)?),
-        }))
+        to_message(header.opcode, Cow::Borrowed(payload)).map(Some)
     }
+}
+
+/// Message with this opcode and its complete payload.
+pub(super) fn to_message(
+    opcode: Opcode,
+    payload: Cow<'_, [u8]>,
+) -> Result<WebSocketMessage<'_>, FrameError> {
+    Ok(match (opcode, payload) {
+        (Opcode::Text, Cow::Borrowed(bytes)) => {
+            let text = std::str::from_utf8(bytes).map_err(|_| FrameError::InvalidUtf8)?;
+            WebSocketMessage::Text(text.into())
+        }
+        (Opcode::Text, Cow::Owned(bytes)) => {
+            let text = String::from_utf8(bytes).map_err(|_| FrameError::InvalidUtf8)?;
+            WebSocketMessage::Text(text.into())
+        }
+        (Opcode::Binary | Opcode::Continuation, payload) => WebSocketMessage::Binary(payload),
+        (Opcode::Ping, payload) => WebSocketMessage::Ping(payload),
+        (Opcode::Pong, payload) => WebSocketMessage::Pong(payload),
+        (Opcode::Close, payload) => WebSocketMessage::Close(parse_close_payload(&payload)?),
+    })
 }
 
 /// Checks that the frame is allowed now and within the limit. Returns its payload length.
@@ -129,25 +137,22 @@ pub(super) fn check_frame_allowed(
     }
     let received = match header.opcode {
         Opcode::Continuation => body.map_or(0, MessageBody::len),
-        // The message limit does not apply to control frames: `parse_client_header` has checked theirs.
-        opcode if opcode.is_control() => {
-            return Ok(header
-                .payload_len
-                .try_into()
-                .unwrap_or(header::MAX_CONTROL_PAYLOAD));
-        }
         _ => 0,
     };
     match usize::try_from(header.payload_len) {
-        Ok(length) if length <= max_message_bytes.saturating_sub(received) => Ok(length),
+        // The message limit does not apply to control frames: `parse_client_header` has checked theirs.
+        Ok(length)
+            if header.opcode.is_control()
+                || length <= max_message_bytes.saturating_sub(received) =>
+        {
+            Ok(length)
+        }
         _ => Err(FrameError::MessageTooLarge(max_message_bytes)),
     }
 }
 
 /// Parses status code and reason of a close frame.
-pub(super) fn parse_close_payload(
-    payload: &[u8],
-) -> Result<Option<(u16, Cow<'_, str>)>, FrameError> {
+fn parse_close_payload(payload: &[u8]) -> Result<Option<(u16, String)>, FrameError> {
     let Some((code, reason)) = payload.split_first_chunk() else {
         return match payload {
             [] => Ok(None),

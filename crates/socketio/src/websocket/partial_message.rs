@@ -2,7 +2,6 @@
 
 use super::header::{self, FrameHeader};
 use super::parser::{self, WebSocketMessage};
-use super::utf8::IncrementalUtf8;
 use super::{FrameError, Opcode, mask::apply_mask};
 
 #[derive(Debug, Default)]
@@ -24,37 +23,31 @@ struct PartialFrame {
     control_payload: Vec<u8>,
 }
 
+/// Payload of a message so far. Text is validated as it arrives, not at its end.
 #[derive(Debug)]
-pub(super) enum MessageBody {
-    Text(IncrementalUtf8),
-    Binary(Vec<u8>),
+pub(super) struct MessageBody {
+    /// `Text` or `Binary`.
+    opcode: Opcode,
+    bytes: Vec<u8>,
+    /// Bytes of valid text at the front; at most three more are an incomplete code point.
+    valid_len: usize,
 }
 
 impl MessageBody {
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Text(text) => text.len(),
-            Self::Binary(bytes) => bytes.len(),
-        }
+        self.bytes.len()
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
-        match self {
-            Self::Text(text) => text.push(bytes).map_err(|_| FrameError::InvalidUtf8),
-            Self::Binary(all) => {
-                all.extend_from_slice(bytes);
-                Ok(())
-            }
+        self.bytes.extend_from_slice(bytes);
+        if self.opcode == Opcode::Text {
+            self.valid_len += match std::str::from_utf8(&self.bytes[self.valid_len..]) {
+                Ok(text) => text.len(),
+                Err(error) if error.error_len().is_some() => return Err(FrameError::InvalidUtf8),
+                Err(error) => error.valid_up_to(),
+            };
         }
-    }
-
-    fn finish(self) -> Result<WebSocketMessage<'static>, FrameError> {
-        Ok(match self {
-            Self::Text(text) => {
-                WebSocketMessage::Text(text.finish().map_err(|_| FrameError::InvalidUtf8)?.into())
-            }
-            Self::Binary(bytes) => WebSocketMessage::Binary(bytes.into()),
-        })
+        Ok(())
     }
 }
 
@@ -73,16 +66,10 @@ impl PartialMessage {
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
-        let control = self
-            .frame
-            .as_ref()
-            .map_or(0, |it| it.control_payload.capacity());
-        control
-            + match &self.body {
-                Some(MessageBody::Text(text)) => text.capacity(),
-                Some(MessageBody::Binary(bytes)) => bytes.capacity(),
-                None => 0,
-            }
+        let frame = self.frame.as_ref();
+        let body = self.body.as_ref();
+        frame.map_or(0, |frame| frame.control_payload.capacity())
+            + body.map_or(0, |body| body.bytes.capacity())
     }
 
     /// Consumes `input` until a message is complete or `input` is empty.
@@ -123,17 +110,19 @@ impl PartialMessage {
             if let Some((header, _)) =
                 header::parse_client_header(&self.header_bytes[..self.header_len])?
             {
-                let length =
+                let payload_len =
                     parser::check_frame_allowed(&header, self.body.as_ref(), max_message_bytes)?;
-                match header.opcode {
-                    Opcode::Text => self.body = Some(MessageBody::Text(IncrementalUtf8::default())),
-                    Opcode::Binary => self.body = Some(MessageBody::Binary(Vec::new())),
-                    _ => {}
+                if matches!(header.opcode, Opcode::Text | Opcode::Binary) {
+                    self.body = Some(MessageBody {
+                        opcode: header.opcode,
+                        bytes: Vec::new(),
+                        valid_len: 0,
+                    });
                 }
                 self.header_len = 0;
                 self.frame = Some(PartialFrame {
                     header,
-                    payload_len: length,
+                    payload_len,
                     payload_read: 0,
                     control_payload: Vec::new(),
                 });
@@ -153,17 +142,16 @@ impl PartialMessage {
         let Some(frame) = self.frame.take() else {
             return Ok(None);
         };
-        Ok(match frame.header.opcode {
-            Opcode::Ping => Some(WebSocketMessage::Ping(frame.control_payload.into())),
-            Opcode::Pong => Some(WebSocketMessage::Pong(frame.control_payload.into())),
-            Opcode::Close => {
-                let close = parser::parse_close_payload(&frame.control_payload)?;
-                Some(WebSocketMessage::Close(
-                    close.map(|(code, reason)| (code, reason.into_owned().into())),
-                ))
-            }
-            _ if frame.header.fin => self.body.take().map(MessageBody::finish).transpose()?,
-            _ => None,
-        })
+        let opcode = frame.header.opcode;
+        let complete = if opcode.is_control() {
+            Some((opcode, frame.control_payload))
+        } else if frame.header.fin {
+            self.body.take().map(|body| (body.opcode, body.bytes))
+        } else {
+            None
+        };
+        complete
+            .map(|(opcode, payload)| parser::to_message(opcode, payload.into()))
+            .transpose()
     }
 }

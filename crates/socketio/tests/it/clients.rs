@@ -1,18 +1,21 @@
 //! HTTP and WebSocket client that writes raw bytes, so that it can also break the protocols.
 
-use super::echo::{EchoServers, Settings};
-use parlor_socketio::websocket::apply_mask;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use parlor_socketio::engine_io::{EngineIoServer, SessionHandler};
+use parlor_testkit::{HttpConnection, HttpResponse, decode_server_frame, encode_client_frame};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::echo::{EchoServers, Settings, accept, downcast_upgraded};
+
 /// Longer than any step takes; only a failing test waits for it.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-const MASK: [u8; 4] = [0x9a, 0x01, 0xff, 0x42];
 
 /// Echo server of a test; stops when it is dropped.
 pub struct EchoServer {
@@ -44,88 +47,61 @@ pub async fn start_echo_server(settings: Settings) -> EchoServer {
     EchoServer { address, task }
 }
 
-#[derive(Debug)]
-pub struct HttpResponse {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+/// Serves an Engine.IO server on a free port, without its timers.
+pub async fn serve_engine<H: SessionHandler>(
+    engine: &Arc<EngineIoServer<H>>,
+) -> (SocketAddr, JoinHandle<std::io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let engine = Arc::clone(engine);
+    let accepting = accept(listener, move |request, client| {
+        let engine = Arc::clone(&engine);
+        async move {
+            engine
+                .handle_request(request, client, downcast_upgraded)
+                .await
+        }
+    });
+    (address, tokio::spawn(accepting))
 }
 
-impl HttpResponse {
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
-}
-
-/// TCP connection with a read buffer.
-pub struct RawConnection {
-    pub stream: TcpStream,
-    unread: Vec<u8>,
-}
+/// Connection that fails the test if a response takes too long.
+pub struct RawConnection(HttpConnection);
 
 impl RawConnection {
     pub async fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self {
-            stream,
-            unread: Vec::new(),
-        }
+        Self(HttpConnection::open(address).await.unwrap())
+    }
+
+    /// Stream of the connection, without bytes that were read already.
+    pub fn into_stream(self) -> TcpStream {
+        self.0.stream.into_inner()
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {
         // The server may have closed the connection already.
-        let _ = self.stream.write_all(bytes).await;
+        let _ = self.0.write(bytes).await;
     }
 
-    /// Reads more bytes. Returns false at the end of the stream.
-    async fn read_more(&mut self) -> bool {
-        let mut piece = [0; 16 * 1024];
-        let count = timeout(TEST_TIMEOUT, self.stream.read(&mut piece))
-            .await
-            .expect("bytes or the end of the stream before the timeout");
-        let count = count.unwrap_or(0);
-        self.unread.extend_from_slice(&piece[..count]);
-        count > 0
+    /// Reads more bytes into `unread`. Returns false at the end of the stream.
+    async fn read_more(&mut self, unread: &mut Vec<u8>) -> bool {
+        let count = timeout(TEST_TIMEOUT, self.0.stream.read_buf(unread)).await;
+        count
+            .expect("bytes or the end of the stream before the timeout")
+            .is_ok_and(|count| count > 0)
     }
 
-    pub async fn send_request(&mut self, method: &str, target: &str, headers: &str, body: &[u8]) {
-        let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{headers}\r\n",
-            body.len()
-        );
-        self.write(&[head.as_bytes(), body].concat()).await;
+    pub async fn send_request(&mut self, method: &str, target: &str, body: &[u8]) {
+        let _ = self.0.send(method, target, &[], body).await;
     }
 
     pub async fn read_response(&mut self) -> HttpResponse {
-        let end = loop {
-            if let Some(at) = self.unread.windows(4).position(|it| it == b"\r\n\r\n") {
-                break at + 4;
-            }
-            assert!(self.read_more().await, "a complete response header");
-        };
-        let head = String::from_utf8(self.unread.drain(..end).collect()).unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut response = HttpResponse {
-            status,
-            head,
-            body: String::new(),
-        };
-        let length = response
-            .header("content-length")
-            .map_or(0, |length| length.parse().unwrap());
-        while self.unread.len() < length {
-            assert!(self.read_more().await, "a complete response body");
-        }
-        response.body = String::from_utf8(self.unread.drain(..length).collect()).unwrap();
-        response
+        let response = timeout(TEST_TIMEOUT, self.0.read_response(true)).await;
+        response.expect("a response before the timeout").unwrap()
     }
 
     pub async fn request(&mut self, method: &str, target: &str, body: &[u8]) -> HttpResponse {
-        self.send_request(method, target, "", body).await;
+        self.send_request(method, target, body).await;
         self.read_response().await
     }
 }
@@ -166,7 +142,7 @@ impl PollingClient {
 
     /// Sends a poll without waiting for its response; [`PollingClient::finish_poll`] waits for it.
     pub async fn start_poll(&mut self) {
-        self.get.send_request("GET", &self.target, "", b"").await;
+        self.get.send_request("GET", &self.target, b"").await;
     }
 
     pub async fn finish_poll(&mut self) -> HttpResponse {
@@ -213,28 +189,12 @@ pub fn text(text: &str) -> ReceivedMessage {
 
 pub struct RawWebSocket {
     pub connection: RawConnection,
+    /// Bytes of an incomplete frame.
+    unread: Vec<u8>,
 }
 
 pub fn handshake(target: &str, headers: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY}\r\n{headers}\r\n").into_bytes()
-}
-
-/// Encodes a client frame.
-pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        len @ 0..126 => frame.push(0x80 | len as u8),
-        len @ 126..0x1_0000 => frame.extend([0xfe, (len >> 8) as u8, len as u8]),
-        len => {
-            frame.push(0xff);
-            frame.extend((len as u64).to_be_bytes());
-        }
-    }
-    frame.extend(MASK);
-    let begin = frame.len();
-    frame.extend(payload);
-    apply_mask(&mut frame[begin..], MASK, 0);
-    frame
 }
 
 impl RawWebSocket {
@@ -244,7 +204,7 @@ impl RawWebSocket {
         connection.write(&handshake(target, "")).await;
         let response = connection.read_response().await;
         if response.status == 101 {
-            Ok(Self { connection })
+            Ok(Self::from_connection(connection))
         } else {
             Err(response)
         }
@@ -279,15 +239,19 @@ impl RawWebSocket {
 
     /// Uses a connection whose handshake is done.
     pub fn from_connection(connection: RawConnection) -> Self {
-        Self { connection }
+        Self {
+            connection,
+            unread: Vec::new(),
+        }
     }
 
     pub async fn send_text(&mut self, text: &str) {
-        self.send_bytes(&frame(0x81, text.as_bytes())).await;
+        self.send_bytes(&encode_client_frame(0x81, text.as_bytes()))
+            .await;
     }
 
     pub async fn send_binary(&mut self, bytes: &[u8]) {
-        self.send_bytes(&frame(0x82, bytes)).await;
+        self.send_bytes(&encode_client_frame(0x82, bytes)).await;
     }
 
     pub async fn send_bytes(&mut self, bytes: &[u8]) {
@@ -296,11 +260,11 @@ impl RawWebSocket {
 
     pub async fn next(&mut self) -> ReceivedMessage {
         loop {
-            if let Some((message, length)) = parse_message(&self.connection.unread) {
-                self.connection.unread.drain(..length);
+            if let Some((message, length)) = parse_message(&self.unread) {
+                self.unread.drain(..length);
                 return message;
             }
-            if !self.connection.read_more().await {
+            if !self.connection.read_more(&mut self.unread).await {
                 return ReceivedMessage::End;
             }
         }
@@ -338,21 +302,16 @@ impl RawWebSocket {
 }
 
 fn parse_message(bytes: &[u8]) -> Option<(ReceivedMessage, usize)> {
-    let (&[first, len7], rest) = bytes.split_first_chunk()?;
+    let len7 = bytes.get(1)?;
     assert_eq!(len7 & 0x80, 0, "a server frame is not masked");
+    let (first, payload, length) = decode_server_frame(bytes)?;
     assert_eq!(first & 0xf0, 0x80, "a server frame is not fragmented");
-    let (length, begin) = match len7 {
-        126 => (usize::from(u16::from_be_bytes(*rest.first_chunk()?)), 4),
-        127 => (u64::from_be_bytes(*rest.first_chunk()?) as usize, 10),
-        len7 => (usize::from(len7), 2),
-    };
-    let payload = bytes.get(begin..begin + length)?.to_vec();
     let message = match first & 0x0f {
-        1 => ReceivedMessage::Text(String::from_utf8(payload).unwrap()),
-        2 => ReceivedMessage::Binary(payload),
+        1 => ReceivedMessage::Text(std::str::from_utf8(payload).unwrap().into()),
+        2 => ReceivedMessage::Binary(payload.to_vec()),
         8 => ReceivedMessage::Close(payload.first_chunk().map(|code| u16::from_be_bytes(*code))),
-        10 => ReceivedMessage::Pong(payload),
+        10 => ReceivedMessage::Pong(payload.to_vec()),
         other => panic!("opcode {other}"),
     };
-    Some((message, begin + length))
+    Some((message, length))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parlor_socketio::{DisconnectReason, EncodedEvent, Socket, SocketIoOptions};
+use parlor_testkit::encode_client_frame;
 
 use super::clients::{RawWebSocket, ReceivedMessage};
 use super::recording_server::{
@@ -36,24 +37,16 @@ async fn packets_are_handled_in_order_after_the_previous_handler_future() {
 
 #[tokio::test]
 async fn a_full_inbox_stops_reading_without_losing_packets() {
-    let host = start_test_server(SocketIoOptions {
-        max_inbox_packets: 3,
-        ..SocketIoOptions::default()
-    })
-    .await;
+    let host = start_test_server(SocketIoOptions::default()).await;
     let (ws, _) = RawWebSocket::connect(host.address, "").await;
-    let stream = ws.connection.stream;
-    let (mut reading, mut writing) = stream.into_split();
+    let (mut reading, mut writing) = ws.connection.into_stream().into_split();
     let writer = tokio::spawn(async move {
         use tokio::io::AsyncWriteExt as _;
         let filling = "x".repeat(4_000);
         for id in 0..2_000 {
             let name = if id == 0 { "slow" } else { "echo" };
             let text = format!(r#"42{id}["{name}","{filling}"]"#);
-            let mut frame = vec![0x81, 0x80 | 126];
-            frame.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
-            frame.extend([0; 4]);
-            frame.extend(text.as_bytes());
+            let frame = encode_client_frame(0x81, text.as_bytes());
             writing.write_all(&frame).await.unwrap();
         }
         writing
@@ -97,10 +90,10 @@ async fn a_disconnect_during_connect_calls_on_connected_and_on_disconnected_once
     })
     .await;
     host.handler().slow_event_permits.add_permits(1);
-    host.wait_for_call("disconnected transport_closed").await;
+    host.wait_for_call("disconnected TransportClosed").await;
     assert_eq!(
         host.handler().calls(),
-        ["connect", "connected", "disconnected transport_closed"]
+        ["connect", "connected", "disconnected TransportClosed"]
     );
     assert_eq!(host.server.socket_count(), 0);
 }
@@ -127,7 +120,7 @@ async fn a_panicking_handler_future_closes_only_its_own_session() {
     let (mut ws, _) = RawWebSocket::connect(host.address, "").await;
     ws.send_text(r#"42["break"]"#).await;
     assert_eq!(ws.next().await, ReceivedMessage::End);
-    host.wait_for_call("disconnected server_disconnect").await;
+    host.wait_for_call("disconnected ServerDisconnect").await;
     other.send_text(r#"427["echo",1]"#).await;
     assert_eq!(other.packet().await, "437[1]");
 }
@@ -142,7 +135,7 @@ async fn queued_events_are_delivered_before_a_server_disconnect() {
     assert_eq!(ws.packet().await, "41");
     assert_eq!(ws.next().await, ReceivedMessage::Close(Some(1000)));
     assert_eq!(ws.next().await, ReceivedMessage::End);
-    host.wait_for_call("disconnected server_disconnect").await;
+    host.wait_for_call("disconnected ServerDisconnect").await;
     assert!(!host.handler().calls().contains(&"echo".to_owned()));
 }
 
@@ -158,7 +151,7 @@ async fn a_polling_client_is_disconnected_with_what_was_sent_before() {
     assert_eq!(&packets[1..], ["42[\"last\",1]", "41", "1"]);
     let (status, _) = request(host.address, "GET", &sid, "").await;
     assert_eq!(status, 400);
-    host.wait_for_call("disconnected server_disconnect").await;
+    host.wait_for_call("disconnected ServerDisconnect").await;
 }
 
 #[tokio::test]
@@ -215,15 +208,15 @@ async fn shutdown_flushes_send_queues_and_disconnects_every_socket() {
     let ends = host.handler().calls();
     let ends = ends
         .iter()
-        .filter(|line| *line == "disconnected server_shutdown");
+        .filter(|line| *line == "disconnected ServerShutdown");
     assert_eq!(ends.count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_connected_is_called_before_on_detached_or_on_disconnected() {
     for (options, end) in [
-        (SocketIoOptions::default(), "disconnected transport_closed"),
-        (recovery_enabled(), "detached transport_closed"),
+        (SocketIoOptions::default(), "disconnected TransportClosed"),
+        (recovery_enabled(), "detached TransportClosed"),
     ] {
         let host = start_test_server(options).await;
         host.handler().hold_connects.store(true, Ordering::SeqCst);
@@ -250,14 +243,12 @@ async fn on_connected_is_called_before_on_detached_or_on_disconnected() {
 
 #[tokio::test]
 async fn a_post_and_a_websocket_blocked_on_a_full_inbox_both_resume() {
-    let host = start_test_server(SocketIoOptions {
-        max_inbox_packets: 3,
-        ..SocketIoOptions::default()
-    })
-    .await;
+    let host = start_test_server(SocketIoOptions::default()).await;
     let sid = open_polling_session(host.address).await;
     request(host.address, "POST", &sid, "40").await;
-    let echoes: String = (0..9).map(|id| format!("\u{1e}42{id}[\"echo\"]")).collect();
+    let echoes: String = (0..80)
+        .map(|id| format!("\u{1e}42{id}[\"echo\"]"))
+        .collect();
     let body = format!("42[\"slow\"]{echoes}");
     let (address, query) = (host.address, sid.clone());
     let posting = tokio::spawn(async move { request(address, "POST", &query, &body).await });
@@ -275,15 +266,16 @@ async fn a_post_and_a_websocket_blocked_on_a_full_inbox_both_resume() {
         ws.packet().await.starts_with("40{"),
         "the WebSocket has taken over"
     );
-    ws.send_text(r#"429["echo"]"#).await;
+    ws.send_text(r#"4280["echo"]"#).await;
     host.handler().slow_event_permits.add_permits(1);
     let mut answers = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..=80 {
         answers.push(ws.packet().await);
     }
     // The order in which POST and WebSocket resume is not defined.
     answers.sort_unstable();
-    let expected: Vec<_> = (0..10).map(|id| format!("43{id}[]")).collect();
+    let mut expected: Vec<_> = (0..=80).map(|id| format!("43{id}[]")).collect();
+    expected.sort_unstable();
     assert_eq!(answers, expected);
     assert_eq!(posting.await.unwrap(), (200, "ok".to_owned()));
 }
@@ -295,16 +287,16 @@ async fn a_queued_disconnect_packet_ends_the_socket_as_client_disconnect() {
     ws.send_text(r#"42["slow"]"#).await;
     ws.send_text("41").await;
     drop(ws);
-    host.wait_for_call("disconnected client_disconnect").await;
+    host.wait_for_call("disconnected ClientDisconnect").await;
     assert_eq!(host.server.stats().detached_sockets, 0);
 }
 
 #[tokio::test]
 async fn queued_events_are_handled_before_on_disconnected() {
     for (packet, end) in [
-        (None, "disconnected transport_closed"),
-        (Some("41"), "disconnected client_disconnect"),
-        (Some("1"), "disconnected client_disconnect"),
+        (None, "disconnected TransportClosed"),
+        (Some("41"), "disconnected ClientDisconnect"),
+        (Some("1"), "disconnected ClientDisconnect"),
     ] {
         let host = start_test_server(SocketIoOptions::default()).await;
         let (mut ws, _) = RawWebSocket::connect(host.address, "").await;
@@ -349,7 +341,7 @@ async fn queued_events_of_a_closed_polling_session_are_handled() {
     request(host.address, "POST", &sid, body).await;
     wait_for_session_end(&host).await;
     host.handler().slow_event_permits.add_permits(1);
-    let end = "disconnected client_disconnect";
+    let end = "disconnected ClientDisconnect";
     host.wait_for_call(end).await;
     let all = ["connect", "connected", "slow", "echo", end];
     assert_eq!(host.handler().calls(), all);
@@ -368,7 +360,7 @@ async fn queued_events_are_handled_after_a_ping_timeout() {
     tokio::time::resume();
     assert_eq!(host.handler().calls(), ["connect", "connected", "slow"]);
     host.handler().slow_event_permits.add_permits(1);
-    let end = "disconnected ping_timeout";
+    let end = "disconnected PingTimeout";
     host.wait_for_call(end).await;
     let all = ["connect", "connected", "slow", "echo", end];
     assert_eq!(host.handler().calls(), all);
@@ -380,13 +372,13 @@ async fn a_socket_is_detached_after_its_queued_events_are_handled() {
     send_events_and_disconnect(&host, &["slow", "echo"]).await;
     assert_eq!(host.server.stats().detached_sockets, 0);
     host.handler().slow_event_permits.add_permits(1);
-    host.wait_for_call("detached transport_closed").await;
+    host.wait_for_call("detached TransportClosed").await;
     let all = [
         "connect",
         "connected",
         "slow",
         "echo",
-        "detached transport_closed",
+        "detached TransportClosed",
     ];
     assert_eq!(host.handler().calls(), all);
     eventually("the socket is detached", || {
@@ -410,7 +402,7 @@ async fn queued_events_are_dropped_after_a_server_disconnect() {
                 wait_for_session_end(&host).await;
             }
             host.handler().slow_event_permits.add_permits(1);
-            let end = "disconnected server_disconnect";
+            let end = "disconnected ServerDisconnect";
             host.wait_for_call(end).await;
             let all = ["connect", "connected", "slow", "leave", end];
             assert_eq!(host.handler().calls(), all);
@@ -423,7 +415,7 @@ async fn a_panic_while_draining_the_inbox_ends_the_socket() {
     let host = start_test_server(SocketIoOptions::default()).await;
     send_events_and_disconnect(&host, &["slow", "break", "echo"]).await;
     host.handler().slow_event_permits.add_permits(1);
-    let end = "disconnected transport_closed";
+    let end = "disconnected TransportClosed";
     host.wait_for_call(end).await;
     let all = ["connect", "connected", "slow", "break", end];
     assert_eq!(host.handler().calls(), all);
@@ -434,7 +426,7 @@ async fn draining_the_inbox_stops_after_the_drain_timeout() {
     let host = start_test_server(SocketIoOptions::default()).await;
     send_events_and_disconnect(&host, &["slow", "echo"]).await;
     tokio::time::pause();
-    let end = "disconnected transport_closed";
+    let end = "disconnected TransportClosed";
     host.wait_for_call(end).await;
     host.handler().slow_event_permits.add_permits(1);
     assert_eq!(
@@ -457,7 +449,7 @@ async fn a_client_can_recover_its_socket_while_its_inbox_is_drained() {
         "connect",
         "connected",
         "slow",
-        "detached replaced_by_reconnect",
+        "detached ReplacedByReconnect",
         "recover",
         "note",
     ];
@@ -478,7 +470,7 @@ async fn shutdown_does_not_wait_for_inboxes_of_closed_sessions() {
         "connect",
         "connected",
         "slow",
-        "disconnected server_shutdown",
+        "disconnected ServerShutdown",
     ];
     assert_eq!(host.handler().calls(), all);
     host.handler().slow_event_permits.add_permits(1);

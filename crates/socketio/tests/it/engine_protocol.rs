@@ -13,10 +13,11 @@
 //!   WebSockets.
 
 use super::clients::{
-    HttpResponse, PollingClient, RawConnection, RawWebSocket, ReceivedMessage, sid_of,
-    start_echo_server, text, without_timeouts,
+    PollingClient, RawConnection, RawWebSocket, ReceivedMessage, sid_of, start_echo_server, text,
+    without_timeouts,
 };
 use super::echo::Settings;
+use parlor_testkit::{HttpResponse, encode_client_frame};
 use std::time::Duration;
 
 const PATH: &str = "/engine.io/";
@@ -266,7 +267,7 @@ async fn a_second_poll_at_the_same_time_ends_the_session() {
     let mut polling = PollingClient::open(server.address, PATH).await;
     polling.start_poll().await;
     let mut other = RawConnection::open(server.address).await;
-    other.send_request("GET", &polling.target, "", b"").await;
+    other.send_request("GET", &polling.target, b"").await;
     // The order of the two polls is not defined: one is rejected, the other is answered because the session closes.
     let statuses = [
         polling.finish_poll().await.status,
@@ -283,7 +284,7 @@ async fn a_poll_that_is_dropped_ends_the_session() {
     // The server may not have read the request when its connection ends, so several attempts can be necessary.
     for _ in 0..1000 {
         let mut other = RawConnection::open(server.address).await;
-        other.send_request("GET", &polling.target, "", b"").await;
+        other.send_request("GET", &polling.target, b"").await;
         polling.post(b"3").await;
         drop(other);
         if polling.post(b"3").await.status == 400 {
@@ -367,7 +368,7 @@ async fn many_messages_in_one_write_come_back_in_order() {
     let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     let all: Vec<u8> = (0..3000)
-        .flat_map(|n| super::clients::frame(0x81, format!("4{n}").as_bytes()))
+        .flat_map(|n| encode_client_frame(0x81, format!("4{n}").as_bytes()))
         .collect();
     ws.send_bytes(&all).await;
     for n in 0..3000 {

@@ -18,7 +18,7 @@ async fn a_client_that_stops_reading_is_closed_and_others_keep_receiving() {
         ..SocketIoOptions::default()
     })
     .await;
-    let (mut slow, _) = RawWebSocket::connect(host.address, "").await;
+    let (slow, _) = RawWebSocket::connect(host.address, "").await;
     let (mut quick, _) = RawWebSocket::connect(host.address, "").await;
     let filling = format!("\"{}\"", "x".repeat(16 * 1024));
     let frame = EncodedEvent::new("big", filling.as_bytes());
@@ -30,11 +30,12 @@ async fn a_client_that_stops_reading_is_closed_and_others_keep_receiving() {
         assert!(quick.packet().await.starts_with("42[\"big\""));
         assert!(host.server.stats().send_queue_bytes <= 300 * 1024);
     }
-    host.wait_for_call("disconnected send_queue_overflow").await;
+    host.wait_for_call("disconnected SendQueueOverflow").await;
     assert_eq!(host.server.socket_count(), 1);
     quick.send_text(r#"421["echo"]"#).await;
     assert_eq!(quick.packet().await, "431[]");
-    let end = slow.connection.stream.read_to_end(&mut Vec::new()).await;
+    let mut stream = slow.connection.into_stream();
+    let end = stream.read_to_end(&mut Vec::new()).await;
     assert_eq!(
         end.map_err(|error| error.kind()),
         Err(ErrorKind::ConnectionReset),
@@ -56,7 +57,7 @@ async fn a_polling_client_that_never_polls_is_closed_when_its_send_queue_is_full
     for _ in 0..20 {
         host.server.for_each_socket(|socket| socket.send(&frame));
     }
-    host.wait_for_call("disconnected send_queue_overflow").await;
+    host.wait_for_call("disconnected SendQueueOverflow").await;
     eventually("the session is removed", || {
         host.server.stats().open_sessions == 0
     })
@@ -121,7 +122,7 @@ async fn a_client_that_stops_answering_pings_is_disconnected() {
         ws.send_text("3").await;
     }
     assert_eq!(ws.next().await, text("2"));
-    host.wait_for_call("disconnected ping_timeout").await;
+    host.wait_for_call("disconnected PingTimeout").await;
     assert_eq!(
         after_pings(&mut ws).await,
         ReceivedMessage::Close(Some(1000))
@@ -215,7 +216,7 @@ async fn shutdown_aborts_clients_that_do_not_read() {
     let lines = host.handler().calls();
     let ends = lines
         .iter()
-        .filter(|line| *line == "disconnected server_shutdown");
+        .filter(|line| *line == "disconnected ServerShutdown");
     assert_eq!(ends.count(), 2);
     drop(slow);
 }

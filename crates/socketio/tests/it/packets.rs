@@ -237,23 +237,17 @@ fn event(text: &str) -> Result<parlor_socketio::packet::EventPayload<'_>, Socket
 #[test]
 fn an_event_gives_its_arguments_as_they_were_written() {
     let found = event("2[\"message\",1, \"2\" ,{\"3\":[true,\"]\"]},null,4.5e1, [ ] ]").unwrap();
-    assert_eq!(found.name(), "message");
-    assert_eq!(
-        found.args(),
-        "1, \"2\" ,{\"3\":[true,\"]\"]},null,4.5e1, [ ]"
-    );
-    assert_eq!(found.first_arg(), Some("1"));
+    assert_eq!(found.name, "message");
+    assert_eq!(found.args, "1, \"2\" ,{\"3\":[true,\"]\"]},null,4.5e1, [ ]");
+    assert_eq!(found.first_arg, Some("1"));
     let object = event("2[\"a\", {\"b\":[1,\"]\"]} ,2]").unwrap();
-    assert_eq!(object.first_arg(), Some("{\"b\":[1,\"]\"]}"));
+    assert_eq!(object.first_arg, Some("{\"b\":[1,\"]\"]}"));
     let bare = event("2[ \"a\" ]").unwrap();
+    assert_eq!((&*bare.name, bare.args, bare.first_arg), ("a", "", None));
+    assert_eq!(event("2[\"a\\u0062\\\"\",1]").unwrap().name, "ab\"");
+    assert_eq!(event("2[\"\",1]").unwrap().name, "");
     assert_eq!(
-        (bare.name(), bare.args(), bare.first_arg()),
-        ("a", "", None)
-    );
-    assert_eq!(event("2[\"a\\u0062\\\"\",1]").unwrap().name(), "ab\"");
-    assert_eq!(event("2[\"\",1]").unwrap().name(), "");
-    assert_eq!(
-        event("2[-1,1]").unwrap().name(),
+        event("2[-1,1]").unwrap().name,
         "-1",
         "a number is a valid name"
     );
@@ -314,8 +308,8 @@ fn an_event_without_a_name_or_with_broken_json_is_refused() {
 fn deeply_nested_json_overflows_nothing() {
     let deep = format!("2[\"a\",{}{}]", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(
-        event(&deep).unwrap().first_arg(),
-        Some(event(&deep).unwrap().args())
+        event(&deep).unwrap().first_arg,
+        Some(event(&deep).unwrap().args)
     );
     assert_eq!(
         check_placeholders(&deep[1..], 1),

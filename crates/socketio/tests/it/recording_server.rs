@@ -84,17 +84,17 @@ impl SocketHandler for RecordingHandler {
         socket: &Arc<Socket<Self>>,
         event: &IncomingEvent<'_>,
     ) -> Option<HandlerFuture> {
-        self.record(event.name());
-        match event.name() {
+        self.record(event.name);
+        match event.name {
             "echo" => {
-                if let Some(id) = event.ack_id() {
-                    socket.ack(id, event.args().as_bytes());
+                if let Some(id) = event.ack_id {
+                    socket.ack(id, event.args.as_bytes());
                 }
                 None
             }
             "slow" => {
                 let (handler, socket, ack_id) =
-                    (Arc::clone(self), Arc::clone(socket), event.ack_id());
+                    (Arc::clone(self), Arc::clone(socket), event.ack_id);
                 Some(Box::pin(async move {
                     handler.slow_event_permits.acquire().await.unwrap().forget();
                     if let Some(ack_id) = ack_id {
@@ -116,7 +116,7 @@ impl SocketHandler for RecordingHandler {
     }
 
     fn on_detached(self: &Arc<Self>, _: &Arc<Socket<Self>>, reason: DisconnectReason) {
-        self.record(format!("detached {}", reason.as_str()));
+        self.record(format!("detached {reason:?}"));
     }
 
     async fn on_recover(
@@ -133,7 +133,7 @@ impl SocketHandler for RecordingHandler {
     }
 
     fn on_disconnected(self: &Arc<Self>, _: &Arc<Socket<Self>>, reason: DisconnectReason) {
-        self.record(format!("disconnected {}", reason.as_str()));
+        self.record(format!("disconnected {reason:?}"));
     }
 }
 
@@ -152,13 +152,20 @@ impl Drop for TestServer {
     }
 }
 
+pub const RECOVERY: RecoveryOptions = RecoveryOptions {
+    window: Duration::from_secs(60),
+    max_frames: 5,
+    max_bytes: 10_000,
+    max_total_bytes: usize::MAX,
+};
+
 pub fn recovery_enabled() -> SocketIoOptions {
+    with_recovery(RECOVERY)
+}
+
+pub fn with_recovery(recovery: RecoveryOptions) -> SocketIoOptions {
     SocketIoOptions {
-        recovery: Some(RecoveryOptions {
-            window: Duration::from_secs(60),
-            max_frames: 5,
-            max_bytes: 10_000,
-        }),
+        recovery: Some(recovery),
         ..SocketIoOptions::default()
     }
 }

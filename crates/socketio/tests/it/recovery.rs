@@ -7,7 +7,9 @@ use parlor_socketio::{DisconnectReason, RecoveryOptions, SocketIoOptions};
 use serde_json::Value;
 
 use super::clients::{RawWebSocket, ReceivedMessage};
-use super::recording_server::{TestServer, eventually, recovery_enabled, start_test_server};
+use super::recording_server::{
+    RECOVERY, TestServer, eventually, recovery_enabled, start_test_server, with_recovery,
+};
 
 /// Returns the offset at the end of an event.
 fn offset(event: &str) -> String {
@@ -51,7 +53,7 @@ async fn a_client_without_recovery_support_gets_no_offset_and_is_not_held() {
     assert_eq!(ws.packet().await, r#"42["one",1]"#);
     assert!(other.packet().await.starts_with(r#"42["one",1,""#));
     drop(ws);
-    host.wait_for_call("disconnected transport_closed").await;
+    host.wait_for_call("disconnected TransportClosed").await;
     assert_eq!(host.server.stats().detached_sockets, 0);
 }
 
@@ -80,7 +82,7 @@ async fn a_reconnecting_client_recovers_its_socket_and_the_missed_events() {
     assert_eq!(again, hello);
     ws.send_text(r#"421["echo"]"#).await;
     assert_eq!(ws.packet().await, "431[]", "no event was missed");
-    let lost = "detached transport_closed";
+    let lost = "detached TransportClosed";
     assert_eq!(
         host.handler().calls(),
         [
@@ -122,8 +124,7 @@ async fn a_client_that_missed_more_than_the_replay_buffer_gets_a_new_socket() {
     assert_ne!(again["pid"], hello["pid"]);
     ws.send_text(r#"421["echo"]"#).await;
     assert_eq!(ws.packet().await, "431[]");
-    host.wait_for_call("disconnected replaced_by_reconnect")
-        .await;
+    host.wait_for_call("disconnected ReplacedByReconnect").await;
     assert_eq!(host.server.socket_count(), 1);
     assert_eq!(host.server.stats().recovered_sockets_total, 0);
 }
@@ -152,13 +153,12 @@ async fn an_unknown_pid_or_offset_is_connected_anew() {
         !host
             .handler()
             .calls()
-            .contains(&"disconnected replaced_by_reconnect".to_owned())
+            .contains(&"disconnected ReplacedByReconnect".to_owned())
     );
     let (_ws, again) =
         RawWebSocket::connect(host.address, &recovery_auth(&hello, Some("zzzz"))).await;
     assert_ne!(again["sid"], hello["sid"]);
-    host.wait_for_call("disconnected replaced_by_reconnect")
-        .await;
+    host.wait_for_call("disconnected ReplacedByReconnect").await;
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_client_can_recover_before_the_server_notices_the_lost_connection() {
         [
             "connect",
             "connected",
-            "detached replaced_by_reconnect",
+            "detached ReplacedByReconnect",
             "recover",
             "echo"
         ]
@@ -211,15 +211,14 @@ async fn a_detached_socket_ends_once_when_the_recovery_window_is_over() {
         ping_interval: Duration::from_millis(250),
         recovery: Some(RecoveryOptions {
             window: Duration::from_millis(100),
-            max_frames: 5,
-            max_bytes: 10_000,
+            ..RECOVERY
         }),
         ..SocketIoOptions::default()
     })
     .await;
     let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
-    host.wait_for_call("disconnected transport_closed").await;
+    host.wait_for_call("disconnected TransportClosed").await;
     assert_eq!(
         (
             host.server.socket_count(),
@@ -263,7 +262,7 @@ async fn the_application_can_end_a_socket_that_is_held() {
     drop_connection(&host, ws).await;
     host.server
         .for_each_socket(|socket| socket.disconnect(DisconnectReason::ServerDisconnect));
-    host.wait_for_call("disconnected server_disconnect").await;
+    host.wait_for_call("disconnected ServerDisconnect").await;
     let (_ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
     assert_ne!(again["sid"], hello["sid"]);
 }
@@ -274,7 +273,7 @@ async fn shutdown_ends_detached_sockets() {
     let (ws, _) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     host.server.shutdown(Duration::from_secs(1)).await;
-    host.wait_for_call("disconnected server_shutdown").await;
+    host.wait_for_call("disconnected ServerShutdown").await;
     assert_eq!(host.server.socket_count(), 0);
 }
 
@@ -286,22 +285,18 @@ async fn without_recovery_nothing_is_held_and_no_offset_is_sent() {
     host.broadcast("one");
     assert_eq!(ws.packet().await, r#"42["one",1]"#);
     drop(ws);
-    host.wait_for_call("disconnected transport_closed").await;
+    host.wait_for_call("disconnected TransportClosed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_connected_socket_is_disconnected_exactly_once() {
     // More than is sent while a client is disconnected.
     let recovery = RecoveryOptions {
-        window: Duration::from_secs(60),
         max_frames: 100_000,
         max_bytes: 10_000_000,
+        ..RECOVERY
     };
-    let host = start_test_server(SocketIoOptions {
-        recovery: Some(recovery),
-        ..SocketIoOptions::default()
-    })
-    .await;
+    let host = start_test_server(with_recovery(recovery)).await;
     let clients: Vec<_> = (0..20)
         .map(|number| tokio::spawn(run_random_client(host.address, number)))
         .collect();
@@ -352,9 +347,9 @@ async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_ov
     let host = start_test_server(SocketIoOptions {
         max_send_queue_bytes: BUFFER,
         recovery: Some(RecoveryOptions {
-            window: Duration::from_secs(60),
             max_frames: 1_000,
             max_bytes: BUFFER,
+            ..RECOVERY
         }),
         ..SocketIoOptions::default()
     })
@@ -374,11 +369,11 @@ async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_ov
 
 #[tokio::test]
 async fn replay_buffers_are_cleared_when_the_shared_budget_is_exceeded() {
-    let host = start_test_server(SocketIoOptions {
-        replay_budget_bytes: 1_000,
-        ..recovery_enabled()
-    })
-    .await;
+    let recovery = RecoveryOptions {
+        max_total_bytes: 1_000,
+        ..RECOVERY
+    };
+    let host = start_test_server(with_recovery(recovery)).await;
     let (ws, hello) = RawWebSocket::connect(host.address, "").await;
     drop_connection(&host, ws).await;
     let frames: Vec<_> = (0..100)

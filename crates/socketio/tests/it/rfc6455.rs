@@ -1,9 +1,10 @@
 //! RFC 6455 over TCP: opening handshake, split and interleaved frames, closing handshake.
 
 use super::clients::{
-    KEY, RawConnection, RawWebSocket, ReceivedMessage, frame, handshake, start_echo_server, text,
+    KEY, RawConnection, RawWebSocket, ReceivedMessage, handshake, start_echo_server, text,
     without_timeouts,
 };
+use parlor_testkit::encode_client_frame;
 
 const PATH: &str = "/engine.io/";
 const TARGET: &str = "/engine.io/?EIO=4&transport=websocket";
@@ -83,8 +84,8 @@ async fn frames_that_came_with_the_handshake_are_read() {
     wire.write(
         &[
             handshake(TARGET, ""),
-            frame(0x81, b"4early"),
-            frame(0x81, b"4bird"),
+            encode_client_frame(0x81, b"4early"),
+            encode_client_frame(0x81, b"4bird"),
         ]
         .concat(),
     )
@@ -100,7 +101,12 @@ async fn frames_that_came_with_the_handshake_are_read() {
 async fn frames_may_arrive_byte_by_byte() {
     let server = start_echo_server(without_timeouts()).await;
     let mut ws = RawWebSocket::open(server.address, PATH).await;
-    for byte in [frame(0x81, "4κόσμε".as_bytes()), frame(0x82, &[7; 130])].concat() {
+    for byte in [
+        encode_client_frame(0x81, "4κόσμε".as_bytes()),
+        encode_client_frame(0x82, &[7; 130]),
+    ]
+    .concat()
+    {
         ws.send_bytes(&[byte]).await;
         tokio::task::yield_now().await;
     }
@@ -114,11 +120,11 @@ async fn fragments_are_one_message_and_pings_between_them_are_answered() {
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.send_bytes(
         &[
-            frame(0x01, b"4Hel"),
-            frame(0x89, b"are you there"),
-            frame(0x00, b"l"),
-            frame(0x8a, b"nobody asked"),
-            frame(0x80, b"o"),
+            encode_client_frame(0x01, b"4Hel"),
+            encode_client_frame(0x89, b"are you there"),
+            encode_client_frame(0x00, b"l"),
+            encode_client_frame(0x8a, b"nobody asked"),
+            encode_client_frame(0x80, b"o"),
         ]
         .concat(),
     )
@@ -128,7 +134,7 @@ async fn fragments_are_one_message_and_pings_between_them_are_answered() {
         ReceivedMessage::Pong(b"are you there".to_vec())
     );
     assert_eq!(ws.next().await, text("4Hello"));
-    ws.send_bytes(&frame(0x89, b"")).await;
+    ws.send_bytes(&encode_client_frame(0x89, b"")).await;
     assert_eq!(ws.next().await, ReceivedMessage::Pong(vec![]));
 }
 
@@ -148,12 +154,15 @@ async fn a_close_is_answered_with_its_code_and_then_the_connection_ends() {
     let server = start_echo_server(without_timeouts()).await;
     for code in [1000_u16, 1001, 3000, 4999] {
         let mut ws = RawWebSocket::open(server.address, PATH).await;
-        ws.send_bytes(&frame(0x88, &[&code.to_be_bytes()[..], b"bye"].concat()))
-            .await;
+        ws.send_bytes(&encode_client_frame(
+            0x88,
+            &[&code.to_be_bytes()[..], b"bye"].concat(),
+        ))
+        .await;
         assert_eq!(ws.wait_for_close().await, Some(code));
     }
     let mut ws = RawWebSocket::open(server.address, PATH).await;
-    ws.send_bytes(&frame(0x88, b"")).await;
+    ws.send_bytes(&encode_client_frame(0x88, b"")).await;
     assert!(matches!(ws.wait_for_close().await, None | Some(1000)));
 }
 
@@ -163,9 +172,9 @@ async fn what_comes_before_a_close_is_still_answered() {
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     ws.send_bytes(
         &[
-            frame(0x81, b"4last"),
-            frame(0x88, &1000_u16.to_be_bytes()),
-            frame(0x81, b"4too late"),
+            encode_client_frame(0x81, b"4last"),
+            encode_client_frame(0x88, &1000_u16.to_be_bytes()),
+            encode_client_frame(0x81, b"4too late"),
         ]
         .concat(),
     )
@@ -180,22 +189,34 @@ async fn a_violation_is_answered_with_its_code() {
     let server = start_echo_server(without_timeouts()).await;
     let cases: [(&str, Vec<u8>, u16); 10] = [
         ("no mask", vec![0x81, 0x01, b'4'], 1002),
-        ("reserved bit", frame(0xc1, b"4a"), 1002),
-        ("reserved opcode", frame(0x83, b"4a"), 1002),
-        ("fragmented ping", frame(0x09, b""), 1002),
-        ("continuation without a message", frame(0x80, b"4a"), 1002),
+        ("reserved bit", encode_client_frame(0xc1, b"4a"), 1002),
+        ("reserved opcode", encode_client_frame(0x83, b"4a"), 1002),
+        ("fragmented ping", encode_client_frame(0x09, b""), 1002),
         (
-            "status code that is not allowed",
-            frame(0x88, &1005_u16.to_be_bytes()),
+            "continuation without a message",
+            encode_client_frame(0x80, b"4a"),
             1002,
         ),
-        ("text that is not UTF-8", frame(0x81, b"4\xff"), 1007),
         (
-            "fragment that is not UTF-8",
-            frame(0x01, b"4\xc0\xaf"),
+            "status code that is not allowed",
+            encode_client_frame(0x88, &1005_u16.to_be_bytes()),
+            1002,
+        ),
+        (
+            "text that is not UTF-8",
+            encode_client_frame(0x81, b"4\xff"),
             1007,
         ),
-        ("above the limit", frame(0x82, &[0; 100_001]), 1009),
+        (
+            "fragment that is not UTF-8",
+            encode_client_frame(0x01, b"4\xc0\xaf"),
+            1007,
+        ),
+        (
+            "above the limit",
+            encode_client_frame(0x82, &[0; 100_001]),
+            1009,
+        ),
         (
             "above the limit by its header",
             vec![0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4],

@@ -14,6 +14,7 @@ use super::clients::{
     PollingClient, RawWebSocket, ReceivedMessage, start_echo_server, text, without_timeouts,
 };
 use super::echo::Settings;
+use parlor_testkit::encode_client_frame;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -349,7 +350,7 @@ async fn events_sent_before_the_connect_reply_are_handled_after_it() {
     let mut ws = RawWebSocket::open(server.address, PATH).await;
     // All frames in one write: the events have to wait until the handler has answered the CONNECT.
     let frames = ["40", "42[\"message\",1]", "42[\"message\",2]"]
-        .map(|packet| super::clients::frame(0x81, packet.as_bytes()));
+        .map(|packet| encode_client_frame(0x81, packet.as_bytes()));
     ws.send_bytes(&frames.concat()).await;
     assert!(ws.text().await.starts_with("40{"));
     assert_eq!(ws.text().await, "42[\"auth\",{}]");

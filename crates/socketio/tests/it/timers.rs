@@ -1,7 +1,6 @@
 //! Connect deadlines of sessions.
 
-use super::clients::PollingClient;
-use super::echo::{accept, downcast_upgraded};
+use super::clients::{PollingClient, serve_engine};
 use super::recording_server::eventually;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -9,7 +8,6 @@ use parlor_socketio::SocketIoOptions;
 use parlor_socketio::engine_io::{EngineIoServer, EngineIoSession, SessionHandler};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 
 /// Records opened sessions, and sessions whose connect deadline fired.
 #[derive(Default)]
@@ -48,20 +46,8 @@ async fn the_connect_deadline_of_a_session_fires_once() {
         ..SocketIoOptions::default()
     };
     let engine = EngineIoServer::new(Arc::clone(&register), options);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let timers = tokio::spawn(Arc::clone(&engine).run_timers());
-    let doors = tokio::spawn({
-        let engine = Arc::clone(&engine);
-        accept(listener, move |request, client| {
-            let engine = Arc::clone(&engine);
-            async move {
-                engine
-                    .handle_request(request, client, downcast_upgraded)
-                    .await
-            }
-        })
-    });
+    let (address, server) = serve_engine(&engine).await;
     let _first = PollingClient::open(address, "/engine.io/").await;
     let session = Arc::clone(&register.opened.lock()[0]);
     for _ in 0..1_000 {
@@ -82,5 +68,5 @@ async fn the_connect_deadline_of_a_session_fires_once() {
     })
     .await;
     timers.abort();
-    doors.abort();
+    server.abort();
 }

@@ -1,16 +1,15 @@
 //! Upgrade from polling to WebSocket: the probe, rejected probes, and no lost, duplicated or reordered packets.
 
 use super::clients::{
-    PollingClient, RawWebSocket, ReceivedMessage, start_echo_server, text, without_timeouts,
+    PollingClient, RawWebSocket, ReceivedMessage, serve_engine, start_echo_server, text,
+    without_timeouts,
 };
-use super::echo::{accept, downcast_upgraded};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parlor_socketio::SocketIoOptions;
 use parlor_socketio::engine_io::{EngineIoServer, EngineIoSession, SessionHandler};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/engine.io/";
@@ -243,16 +242,7 @@ async fn server_messages_arrive_once_and_in_order_during_an_upgrade() {
     };
     let counting = Arc::new(NumberSender::default());
     let engine = EngineIoServer::new(Arc::clone(&counting), options);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(accept(listener, move |request, client| {
-        let engine = Arc::clone(&engine);
-        async move {
-            engine
-                .handle_request(request, client, downcast_upgraded)
-                .await
-        }
-    }));
+    let (address, server) = serve_engine(&engine).await;
     let sessions: Vec<_> = (0..40)
         .map(|turn| {
             tokio::spawn(upgrade_while_receiving(

@@ -59,17 +59,11 @@ pub struct Postgres {
 
 impl Postgres {
     /// Starts the server and waits until it answers.
-    ///
-    /// # Panics
-    /// If PostgreSQL is not installed or does not start.
     pub async fn start() -> Self {
         Self::start_with(false).await
     }
 
     /// Starts a server that keeps committed transactions, as in production.
-    ///
-    /// # Panics
-    /// If PostgreSQL is not installed or does not start.
     pub async fn start_durable() -> Self {
         Self::start_with(true).await
     }
@@ -100,25 +94,16 @@ impl Postgres {
     }
 
     /// Port of the server.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// Log of the server.
-    #[must_use]
-    pub fn log(&self) -> String {
-        self.process.log()
-    }
-
     /// URL of the database `postgres`.
-    #[must_use]
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
@@ -128,9 +113,6 @@ impl Postgres {
     }
 
     /// Creates an empty database and returns its URL.
-    ///
-    /// # Panics
-    /// If the statement fails.
     pub async fn create_database(&self) -> String {
         let number = self.next_database.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{number}");
@@ -139,17 +121,11 @@ impl Postgres {
     }
 
     /// Runs a statement in the database `postgres` and returns the rows as unaligned text.
-    ///
-    /// # Panics
-    /// If the statement fails.
     pub async fn query(&self, sql: &str) -> String {
         query(&self.bin_dir, &self.url(), sql).await
     }
 
     /// Same as [`Postgres::query`], in the database with this URL.
-    ///
-    /// # Panics
-    /// If the statement fails.
     pub async fn query_in(&self, url: &str, sql: &str) -> String {
         query(&self.bin_dir, url, sql).await
     }
@@ -161,9 +137,6 @@ impl Postgres {
     }
 
     /// Starts the server again on the same port and with its data. Kills it first if it runs.
-    ///
-    /// # Panics
-    /// If it does not start.
     pub async fn restart(&mut self) {
         self.kill9();
         // The child processes end by themselves, and PostgreSQL does not start while they run.

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GROWTH: u64 = 48 * 1024;
 
 fn address(node: &ServerProcess) -> SocketAddr {
-    node.http_url().replace("http://", "").parse().unwrap()
+    node.http_address()
 }
 
 async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {

@@ -1,16 +1,14 @@
-//! gRPC client of the tests, its tokens, and the nodes that it calls.
+//! gRPC client of the tests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use jsonwebtoken::{EncodingKey, Header};
 use parlor_embedded::{Clock, SystemClock};
 use parlor_server::grpc::proto::v1::{
     GetUserStatusRequest, SetUserStatusRequest, StatusUpdates, SubscribeStatusUpdatesRequest,
     UserStatus, user_status,
 };
 use parlor_server::grpc::status::{ERROR_CODE_TRAILER, ERROR_DOMAIN};
-use parlor_testkit::{ServerProcess, ServerProcessOptions, eventually};
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;
@@ -22,49 +20,18 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_prost::ProstCodec;
 use tonic_types::StatusExt;
 
-use crate::http::client::sign_in_all;
-use crate::support::{PARLOR, get};
+pub use crate::http::client::{node, ready};
+use crate::tokens::token_with_claims;
+pub use crate::tokens::{SECRET, service as service_token};
 
 pub const SERVICE: &str = "parlor.v1.UserStatusService";
 /// Timeout of a test step.
 const PATIENCE: Duration = Duration::from_secs(30);
-pub const SECRET: &str = "one secret for all nodes that is long enough";
-
-/// Options of a node that accepts [`token`]s.
-pub fn node() -> ServerProcessOptions {
-    ServerProcess::parlor_serve(PARLOR).env("PARLOR_AUTH__SECRET", SECRET)
-}
-
-/// Starts a node and waits until it is ready.
-pub async fn ready(node: ServerProcessOptions) -> ServerProcess {
-    let node = node.start().await;
-    eventually("the node is ready", async || {
-        get(&node.http_url(), "/readyz")
-            .await
-            .is_ok_and(|it| it.0 == 200)
-    })
-    .await;
-    sign_in_all(&node).await;
-    node
-}
 
 /// Token of a user that expires in this many seconds; negative for one that has expired, apart from the leeway.
 pub fn token(user: &str, seconds: f64) -> String {
-    signed(&json!({ "sub": user, "iat": now() - 600.0, "exp": now() + seconds }))
-}
-
-/// Token of a service.
-pub fn service_token() -> String {
-    signed(&json!({ "role": "service", "exp": now() + 600.0 }))
-}
-
-fn now() -> f64 {
-    SystemClock.now_ms() as f64 / 1_000.0
-}
-
-fn signed(claims: &serde_json::Value) -> String {
-    let key = EncodingKey::from_secret(SECRET.as_bytes());
-    jsonwebtoken::encode(&Header::default(), claims, &key).unwrap()
+    let now = SystemClock.now_ms() as f64 / 1_000.0;
+    token_with_claims(user, &json!({ "iat": now - 600.0, "exp": now + seconds }))
 }
 
 /// gRPC client with a token.

@@ -92,7 +92,7 @@ async fn a_body_is_taken_up_to_256_kib() {
             line.write(b"\r\n").await;
         }
         line.write(b"0\r\n\r\n").await;
-        let answer = line.answer(true).await;
+        let answer = line.answer().await;
         if length == MAX_BODY_BYTES {
             answer.ok();
         } else {
@@ -107,7 +107,7 @@ async fn a_body_that_is_announced_far_too_large_is_not_waited_for() {
     let mut line = HttpConnection::connect_to(&node).await;
     let announced = "Expect: 100-continue\r\nContent-Length: 1000000000";
     line.write(response_head(announced).as_bytes()).await;
-    let answer = line.answer(true).await;
+    let answer = line.answer().await;
     answer.refused(413, "body_too_large");
     line.closed().await;
 }
@@ -137,7 +137,7 @@ async fn a_rejected_request_keeps_its_http_connection_open() {
     line.write(response_head("Content-Length: 0").repeat(2).as_bytes())
         .await;
     for _ in 0..2 {
-        line.answer(true).await.refused(400, "invalid_request");
+        line.answer().await.refused(400, "invalid_request");
     }
 }
 
@@ -196,7 +196,7 @@ async fn a_head_that_is_too_large_or_no_http_ends_the_connection_alone() {
     ] {
         let mut line = HttpConnection::connect_to(&node).await;
         line.write(request.as_bytes()).await;
-        let answer = line.answer(true).await;
+        let answer = line.answer().await;
         assert_eq!(answer.status, status, "{answer:?}");
         line.closed().await;
     }

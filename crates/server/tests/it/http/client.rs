@@ -1,12 +1,10 @@
 //! HTTP client of the tests, and the nodes that they start.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 
-use parlor_testkit::{Redis, ServerProcess, ServerProcessOptions, eventually};
+use parlor_testkit::{HttpResponse, Redis, ServerProcess, ServerProcessOptions, eventually};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 
 use crate::support::{PARLOR, get};
 use crate::tokens::{SECRET, service};
@@ -99,74 +97,41 @@ impl TestRequest {
     }
 }
 
-/// An HTTP connection.
-pub struct HttpConnection {
-    stream: BufReader<TcpStream>,
-    address: SocketAddr,
-}
+/// Connection to a node.
+pub struct HttpConnection(parlor_testkit::HttpConnection);
 
 impl HttpConnection {
     pub async fn connect_to(node: &ServerProcess) -> Self {
-        let address = node.http_url().replace("http://", "").parse().unwrap();
-        let stream = BufReader::new(TcpStream::connect(address).await.unwrap());
-        Self { stream, address }
+        let connection = parlor_testkit::HttpConnection::open(node.http_address()).await;
+        Self(connection.unwrap())
     }
 
     pub async fn ask(&mut self, call: TestRequest) -> TestResponse {
-        let has_body = call.method != "HEAD";
-        let mut request = format!(
-            "{} {} HTTP/1.1\r\nHost: {}\r\n",
-            call.method, call.path, self.address
-        );
-        for (name, value) in &call.headers {
-            request += &format!("{name}: {value}\r\n");
-        }
-        request += &format!("Content-Length: {}\r\n\r\n", call.body.len());
-        self.write(request.as_bytes()).await;
-        self.write(&call.body).await;
-        self.answer(has_body).await
+        let headers: Vec<_> = call
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        let request = self
+            .0
+            .request(&call.method, &call.path, &headers, &call.body);
+        request.await.unwrap().into()
     }
 
     pub async fn write(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).await.unwrap();
+        self.0.write(bytes).await.unwrap();
     }
 
-    pub async fn answer(&mut self, has_body: bool) -> TestResponse {
-        let first = self.line().await;
-        let status = first.split(' ').nth(1).and_then(|it| it.parse().ok());
-        let status = status.unwrap_or_else(|| panic!("not a response: {first:?}"));
-        let mut headers = HashMap::new();
-        loop {
-            let line = self.line().await;
-            let Some((name, value)) = line.split_once(": ") else {
-                break;
-            };
-            headers.insert(name.to_lowercase(), value.to_owned());
-        }
-        let length = headers
-            .get("content-length")
-            .map_or(0, |it| it.parse().unwrap());
-        let mut body = vec![0; if has_body { length } else { 0 }];
-        self.stream.read_exact(&mut body).await.unwrap();
-        TestResponse {
-            status,
-            headers,
-            text: String::from_utf8(body).unwrap(),
-        }
+    pub async fn answer(&mut self) -> TestResponse {
+        self.0.read_response(true).await.unwrap().into()
     }
 
     /// Waits until the server has closed the connection.
     pub async fn closed(&mut self) {
         let mut rest = Vec::new();
         // A connection that the server closes with unread input is reset.
-        let _ = self.stream.read_to_end(&mut rest).await;
+        let _ = self.0.stream.read_to_end(&mut rest).await;
         assert_eq!(rest, b"");
-    }
-
-    async fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).await.unwrap();
-        line.trim_end().to_owned()
     }
 }
 
@@ -176,6 +141,16 @@ pub struct TestResponse {
     pub status: u16,
     headers: HashMap<String, String>,
     pub text: String,
+}
+
+impl From<HttpResponse> for TestResponse {
+    fn from(response: HttpResponse) -> Self {
+        Self {
+            status: response.status,
+            headers: response.headers,
+            text: response.body,
+        }
+    }
 }
 
 impl TestResponse {

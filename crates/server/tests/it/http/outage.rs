@@ -113,7 +113,7 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
     })
     .await;
     half.write(br#"{"status":"online"}"#).await;
-    let answer = half.answer(true).await;
+    let answer = half.answer().await;
     assert_eq!(answer.ok()["status"], "online");
     half.closed().await;
     assert_eq!(

@@ -96,8 +96,7 @@ impl World {
     }
 
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let address =
-            |node: &ServerProcess| node.http_url().replace("http://", "").parse().unwrap();
+        let address = |node: &ServerProcess| node.http_address();
         self.nodes.iter().map(address).collect()
     }
 

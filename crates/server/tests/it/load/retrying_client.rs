@@ -4,9 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use parlor_testkit::HttpConnection;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Timeout of a response, after which the client uses the next node.
@@ -17,7 +16,7 @@ pub struct Wire {
     nodes: Vec<SocketAddr>,
     at: usize,
     token: String,
-    stream: Option<BufReader<TcpStream>>,
+    connection: Option<HttpConnection>,
 }
 
 /// Response.
@@ -78,7 +77,7 @@ impl Wire {
             nodes: nodes.to_vec(),
             at: first,
             token: token.to_owned(),
-            stream: None,
+            connection: None,
         }
     }
 
@@ -98,58 +97,27 @@ impl Wire {
     }
 
     fn leave(&mut self) {
-        self.stream = None;
+        self.connection = None;
         self.at += 1;
     }
 
     async fn exchange(&mut self, request: &Request<'_>) -> io::Result<Answer> {
         let address = self.nodes[self.at % self.nodes.len()];
-        if self.stream.is_none() {
-            self.stream = Some(BufReader::new(TcpStream::connect(address).await?));
-        }
-        let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(HttpConnection::open(address).await?),
+        };
+        let token = format!("Bearer {}", self.token);
+        let mut headers = vec![("Authorization", token.as_str())];
+        headers.extend(request.user.map(|user| ("Parlor-User", user)));
         let body = request.body.as_ref().map(Value::to_string);
         let body = body.unwrap_or_default();
-        let user = request.user.map(|user| format!("Parlor-User: {user}\r\n"));
-        let text = format!(
-            "{} {} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n{}Content-Length: {}\r\n\r\n{body}",
-            request.method,
-            request.path,
-            self.token,
-            user.unwrap_or_default(),
-            body.len()
-        );
-        stream.write_all(text.as_bytes()).await?;
-        answer(stream).await
-    }
-}
-
-async fn answer(stream: &mut BufReader<TcpStream>) -> io::Result<Answer> {
-    let first = line(stream).await?;
-    let status = first.split(' ').nth(1).and_then(|it| it.parse().ok());
-    let status = status.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let mut length = 0;
-    loop {
-        let line = line(stream).await?.to_lowercase();
-        let Some((name, value)) = line.split_once(": ") else {
-            break;
-        };
-        if name == "content-length" {
-            length = value.parse().map_err(|_| io::ErrorKind::InvalidData)?;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
-    Ok(Answer {
-        status,
-        body: serde_json::from_slice(&body).unwrap_or_default(),
-    })
-}
-
-async fn line(stream: &mut BufReader<TcpStream>) -> io::Result<String> {
-    let mut line = String::new();
-    match stream.read_line(&mut line).await? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(line.trim_end().to_owned()),
+        let response = connection
+            .request(request.method, request.path, &headers, body.as_bytes())
+            .await?;
+        Ok(Answer {
+            status: response.status,
+            body: response.json(),
+        })
     }
 }

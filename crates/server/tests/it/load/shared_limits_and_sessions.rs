@@ -62,7 +62,7 @@ async fn ask(
     path: &str,
     body: Option<Value>,
 ) -> (u16, Value) {
-    let address = node.http_url().replace("http://", "").parse().unwrap();
+    let address = node.http_address();
     let request = Request {
         method,
         path,

@@ -19,7 +19,7 @@ use crate::tokens::user;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn address(node: &ServerProcess) -> SocketAddr {
-    node.http_url().replace("http://", "").parse().unwrap()
+    node.http_address()
 }
 
 /// Connects a user with the device id `phone`.

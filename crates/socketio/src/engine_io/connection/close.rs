@@ -33,7 +33,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
         });
         let close_frame = EncodedFrame::from_bytes(encode_close(code, ""));
         self.session
-            .transport_state()
+            .transport_state
             .lock()
             .enqueue_after_close(Arc::new(close_frame));
         self.stage = ConnectionStage::Closing {
@@ -48,7 +48,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
     /// yet.
     pub(super) fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let is_aborted = matches!(
-            self.session.transport_state().lock().close_mode,
+            self.session.transport_state.lock().close_mode,
             Some(CloseMode::Abort(_))
         );
         let ConnectionStage::Closing { deadline, .. } = &mut self.stage else {
@@ -113,7 +113,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
                     ..
                 }
         ) {
-            let mut transport = self.session.transport_state().lock();
+            let mut transport = self.session.transport_state.lock();
             transport.upgrade = UpgradeState::None;
             return;
         }

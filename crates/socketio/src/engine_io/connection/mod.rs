@@ -144,7 +144,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
             // The send queue still leaves by polling.
             return try_write_all(stream, &response);
         }
-        let mut transport = self.session.transport_state().lock();
+        let mut transport = self.session.transport_state.lock();
         transport.enqueue_front(Arc::new(EncodedFrame::from_bytes(response)));
         true
     }
@@ -152,7 +152,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
     /// Polls an open connection.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let close_mode = {
-            let mut transport = self.session.transport_state().lock();
+            let mut transport = self.session.transport_state.lock();
             // This poll drains the send queue at its end, so that senders need not wake the task.
             transport.writer_is_awake = true;
             if !transport
@@ -207,7 +207,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
         else {
             return Poll::Ready(Ok(()));
         };
-        let mut transport = self.session.transport_state().lock();
+        let mut transport = self.session.transport_state.lock();
         loop {
             let mut slices = [IoSlice::new(&[]); MAX_FRAMES_PER_WRITE];
             let count = transport.fill_io_slices(&mut slices);

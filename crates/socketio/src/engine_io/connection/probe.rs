@@ -61,7 +61,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
             return false;
         }
         // Completes the pending poll, so that the client can stop polling.
-        let mut transport = self.session.transport_state().lock();
+        let mut transport = self.session.transport_state.lock();
         transport.upgrade = UpgradeState::Probed;
         transport.wake_writer();
         true
@@ -69,7 +69,7 @@ impl<H: SessionHandler> WebSocketConnection<H> {
 
     fn complete_upgrade(&mut self) -> bool {
         {
-            let mut transport = self.session.transport_state().lock();
+            let mut transport = self.session.transport_state.lock();
             if transport.upgrade != UpgradeState::Probed || transport.close_mode.is_some() {
                 return false;
             }

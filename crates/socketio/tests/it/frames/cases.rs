@@ -1,17 +1,21 @@
 //! Cases of RFC 6455: what a client sends, and the expected parse results.
 
 use super::{
-    BINARY, CLOSE, CONTINUATION, Case, FIN, KEY, LIMIT, PING, PONG, ParsedFrame, TEXT, case,
-    client_frame, close, text,
+    BINARY, CLOSE, CONTINUATION, Case, FIN, LIMIT, PING, PONG, ParsedFrame, TEXT, case, close, text,
 };
+use parlor_testkit::encode_client_frame;
 
 pub(super) fn data() -> Vec<Case> {
     let x = |len: usize| vec![b'x'; len];
     let mut cases = vec![
-        case("empty text", &[client_frame(FIN | TEXT, b"")], &[text("")]),
+        case(
+            "empty text",
+            &[encode_client_frame(FIN | TEXT, b"")],
+            &[text("")],
+        ),
         case(
             "short text",
-            &[client_frame(FIN | TEXT, b"Hello")],
+            &[encode_client_frame(FIN | TEXT, b"Hello")],
             &[text("Hello")],
         ),
         // Section 5.7 of RFC 6455, byte for byte.
@@ -25,39 +29,39 @@ pub(super) fn data() -> Vec<Case> {
         case(
             "three messages at once",
             &[
-                client_frame(FIN | TEXT, b"a"),
-                client_frame(FIN | BINARY, &[0, 255]),
-                client_frame(FIN | TEXT, b"c"),
+                encode_client_frame(FIN | TEXT, b"a"),
+                encode_client_frame(FIN | BINARY, &[0, 255]),
+                encode_client_frame(FIN | TEXT, b"c"),
             ],
             &[text("a"), ParsedFrame::Binary(vec![0, 255]), text("c")],
         ),
         case(
             "fragments",
             &[
-                client_frame(TEXT, b"Hel"),
-                client_frame(CONTINUATION, b"l"),
-                client_frame(FIN | CONTINUATION, b"o"),
-                client_frame(FIN | TEXT, b"next"),
+                encode_client_frame(TEXT, b"Hel"),
+                encode_client_frame(CONTINUATION, b"l"),
+                encode_client_frame(FIN | CONTINUATION, b"o"),
+                encode_client_frame(FIN | TEXT, b"next"),
             ],
             &[text("Hello"), text("next")],
         ),
         case(
             "empty fragments",
             &[
-                client_frame(TEXT, b""),
-                client_frame(CONTINUATION, b""),
-                client_frame(FIN | CONTINUATION, b""),
+                encode_client_frame(TEXT, b""),
+                encode_client_frame(CONTINUATION, b""),
+                encode_client_frame(FIN | CONTINUATION, b""),
             ],
             &[text("")],
         ),
         case(
             "control frames between fragments",
             &[
-                client_frame(BINARY, &[1]),
-                client_frame(FIN | PING, b"p"),
-                client_frame(CONTINUATION, &[2]),
-                client_frame(FIN | PONG, b""),
-                client_frame(FIN | CONTINUATION, &[3]),
+                encode_client_frame(BINARY, &[1]),
+                encode_client_frame(FIN | PING, b"p"),
+                encode_client_frame(CONTINUATION, &[2]),
+                encode_client_frame(FIN | PONG, b""),
+                encode_client_frame(FIN | CONTINUATION, &[3]),
             ],
             &[
                 ParsedFrame::Ping(b"p".to_vec()),
@@ -68,22 +72,22 @@ pub(super) fn data() -> Vec<Case> {
         case(
             "close between fragments",
             &[
-                client_frame(TEXT, b"a"),
+                encode_client_frame(TEXT, b"a"),
                 close(1000, b"bye"),
-                client_frame(FIN | CONTINUATION, b"b"),
+                encode_client_frame(FIN | CONTINUATION, b"b"),
             ],
             &[ParsedFrame::Close(Some((1000, "bye".into())))],
         ),
         case(
             "longest ping",
-            &[client_frame(FIN | PING, &x(125))],
+            &[encode_client_frame(FIN | PING, &x(125))],
             &[ParsedFrame::Ping(x(125))],
         ),
         case(
             "fragments that reach the limit",
             &[
-                client_frame(BINARY, &x(LIMIT - 1)),
-                client_frame(FIN | CONTINUATION, &x(1)),
+                encode_client_frame(BINARY, &x(LIMIT - 1)),
+                encode_client_frame(FIN | CONTINUATION, &x(1)),
             ],
             &[ParsedFrame::Binary(x(LIMIT))],
         ),
@@ -92,8 +96,8 @@ pub(super) fn data() -> Vec<Case> {
         cases.push(case(
             "length",
             &[
-                client_frame(FIN | BINARY, &x(len)),
-                client_frame(FIN | TEXT, b"after"),
+                encode_client_frame(FIN | BINARY, &x(len)),
+                encode_client_frame(FIN | TEXT, b"after"),
             ],
             &[ParsedFrame::Binary(x(len)), text("after")],
         ));
@@ -105,39 +109,53 @@ pub(super) fn refused() -> Vec<Case> {
     let x = |len: usize| vec![b'x'; len];
     let protocol = [ParsedFrame::Refused(1002)];
     let large = [ParsedFrame::Refused(1009)];
-    let head = |bytes: &[u8]| [bytes, &KEY].concat();
+    let head = |bytes: &[u8]| [bytes, &[0; 4]].concat();
     let mut cases = vec![
         case("no mask", &[vec![0x81, 0x05], b"Hello".to_vec()], &protocol),
         case("no mask on a control frame", &[vec![0x89, 0x00]], &protocol),
-        case("fragmented ping", &[client_frame(PING, b"a")], &protocol),
-        case("fragmented close", &[client_frame(CLOSE, b"")], &protocol),
+        case(
+            "fragmented ping",
+            &[encode_client_frame(PING, b"a")],
+            &protocol,
+        ),
+        case(
+            "fragmented close",
+            &[encode_client_frame(CLOSE, b"")],
+            &protocol,
+        ),
         case(
             "ping of 126",
-            &[client_frame(FIN | PING, &x(126))],
+            &[encode_client_frame(FIN | PING, &x(126))],
             &protocol,
         ),
         case("close of 126", &[close(1000, &x(124))], &protocol),
         case(
             "continuation without a message",
-            &[client_frame(FIN | CONTINUATION, b"a")],
+            &[encode_client_frame(FIN | CONTINUATION, b"a")],
             &protocol,
         ),
         case(
             "continuation after the last fragment",
             &[
-                client_frame(FIN | TEXT, b"a"),
-                client_frame(CONTINUATION, b"b"),
+                encode_client_frame(FIN | TEXT, b"a"),
+                encode_client_frame(CONTINUATION, b"b"),
             ],
             &[text("a"), ParsedFrame::Refused(1002)],
         ),
         case(
             "text within a text",
-            &[client_frame(TEXT, b"a"), client_frame(FIN | TEXT, b"b")],
+            &[
+                encode_client_frame(TEXT, b"a"),
+                encode_client_frame(FIN | TEXT, b"b"),
+            ],
             &protocol,
         ),
         case(
             "binary within a text",
-            &[client_frame(TEXT, b"a"), client_frame(BINARY, b"b")],
+            &[
+                encode_client_frame(TEXT, b"a"),
+                encode_client_frame(BINARY, b"b"),
+            ],
             &protocol,
         ),
         case(
@@ -162,7 +180,7 @@ pub(super) fn refused() -> Vec<Case> {
         ),
         case(
             "one byte above the limit",
-            &[client_frame(FIN | BINARY, &x(LIMIT + 1))],
+            &[encode_client_frame(FIN | BINARY, &x(LIMIT + 1))],
             &large,
         ),
         case(
@@ -173,15 +191,15 @@ pub(super) fn refused() -> Vec<Case> {
         case(
             "fragments above the limit",
             &[
-                client_frame(BINARY, &x(LIMIT)),
-                client_frame(FIN | CONTINUATION, b"x"),
+                encode_client_frame(BINARY, &x(LIMIT)),
+                encode_client_frame(FIN | CONTINUATION, b"x"),
             ],
             &large,
         ),
         case(
             "fragments and the maximum length",
             &[
-                client_frame(TEXT, b"x"),
+                encode_client_frame(TEXT, b"x"),
                 head(&[0x80, 0xff, 0x7f, 255, 255, 255, 255, 255, 255, 255]),
             ],
             &large,
@@ -190,26 +208,26 @@ pub(super) fn refused() -> Vec<Case> {
     for opcode in [3, 4, 5, 6, 7, 11, 12, 13, 14, 15] {
         cases.push(case(
             "reserved opcode",
-            &[client_frame(FIN | opcode, b"")],
+            &[encode_client_frame(FIN | opcode, b"")],
             &protocol,
         ));
     }
     for bit in [0x10, 0x20, 0x40, 0x70] {
         cases.push(case(
             "reserved bit",
-            &[client_frame(FIN | bit | TEXT, b"a")],
+            &[encode_client_frame(FIN | bit | TEXT, b"a")],
             &protocol,
         ));
         cases.push(case(
             "reserved bit of a ping",
-            &[client_frame(FIN | bit | PING, b"a")],
+            &[encode_client_frame(FIN | bit | PING, b"a")],
             &protocol,
         ));
         cases.push(case(
             "reserved bit of a fragment",
             &[
-                client_frame(TEXT, b"a"),
-                client_frame(bit | CONTINUATION, b"a"),
+                encode_client_frame(TEXT, b"a"),
+                encode_client_frame(bit | CONTINUATION, b"a"),
             ],
             &protocol,
         ));
@@ -221,12 +239,12 @@ pub(super) fn closes() -> Vec<Case> {
     let mut cases = vec![
         case(
             "close without a code",
-            &[client_frame(FIN | CLOSE, b"")],
+            &[encode_client_frame(FIN | CLOSE, b"")],
             &[ParsedFrame::Close(None)],
         ),
         case(
             "close with an incomplete code",
-            &[client_frame(FIN | CLOSE, &[3])],
+            &[encode_client_frame(FIN | CLOSE, &[3])],
             &[ParsedFrame::Refused(1002)],
         ),
         case(
@@ -246,7 +264,7 @@ pub(super) fn closes() -> Vec<Case> {
         ),
         case(
             "nothing after a close",
-            &[close(1001, b""), client_frame(FIN | TEXT, b"a")],
+            &[close(1001, b""), encode_client_frame(FIN | TEXT, b"a")],
             &[ParsedFrame::Close(Some((1001, String::new())))],
         ),
     ];
@@ -276,7 +294,7 @@ pub(super) fn utf8() -> Vec<Case> {
     let whole = "κόσμε €\u{10ffff}\u{feff}\0";
     let mut cases = vec![case(
         "all lengths of code points",
-        &[client_frame(FIN | TEXT, whole.as_bytes())],
+        &[encode_client_frame(FIN | TEXT, whole.as_bytes())],
         &[text(whole)],
     )];
     // Split at every byte, also with a ping between the bytes of a code point.
@@ -284,15 +302,18 @@ pub(super) fn utf8() -> Vec<Case> {
         let (a, b) = whole.as_bytes().split_at(at);
         cases.push(case(
             "text split anywhere",
-            &[client_frame(TEXT, a), client_frame(FIN | CONTINUATION, b)],
+            &[
+                encode_client_frame(TEXT, a),
+                encode_client_frame(FIN | CONTINUATION, b),
+            ],
             &[text(whole)],
         ));
         cases.push(case(
             "text split anywhere by a ping",
             &[
-                client_frame(TEXT, a),
-                client_frame(FIN | PING, b"!"),
-                client_frame(FIN | CONTINUATION, b),
+                encode_client_frame(TEXT, a),
+                encode_client_frame(FIN | PING, b"!"),
+                encode_client_frame(FIN | CONTINUATION, b),
             ],
             &[ParsedFrame::Ping(b"!".to_vec()), text(whole)],
         ));
@@ -316,13 +337,13 @@ pub(super) fn utf8() -> Vec<Case> {
     for bytes in broken {
         cases.push(case(
             "invalid text",
-            &[client_frame(FIN | TEXT, bytes)],
+            &[encode_client_frame(FIN | TEXT, bytes)],
             &[ParsedFrame::Refused(1007)],
         ));
         // Rejected at the first fragment, without waiting for the last one.
         cases.push(case(
             "invalid fragment",
-            &[client_frame(TEXT, bytes)],
+            &[encode_client_frame(TEXT, bytes)],
             &[ParsedFrame::Refused(1007)],
         ));
     }
@@ -330,22 +351,22 @@ pub(super) fn utf8() -> Vec<Case> {
         for at in 1..cut.len() {
             cases.push(case(
                 "text that ends within a code point",
-                &[client_frame(FIN | TEXT, &cut.as_bytes()[..at])],
+                &[encode_client_frame(FIN | TEXT, &cut.as_bytes()[..at])],
                 &[ParsedFrame::Refused(1007)],
             ));
             cases.push(case(
                 "fragments that end within a code point",
                 &[
-                    client_frame(TEXT, &cut.as_bytes()[..at]),
-                    client_frame(FIN | CONTINUATION, b""),
+                    encode_client_frame(TEXT, &cut.as_bytes()[..at]),
+                    encode_client_frame(FIN | CONTINUATION, b""),
                 ],
                 &[ParsedFrame::Refused(1007)],
             ));
             cases.push(case(
                 "a code point interrupted by another",
                 &[
-                    client_frame(TEXT, &cut.as_bytes()[..at]),
-                    client_frame(CONTINUATION, b"a"),
+                    encode_client_frame(TEXT, &cut.as_bytes()[..at]),
+                    encode_client_frame(CONTINUATION, b"a"),
                 ],
                 &[ParsedFrame::Refused(1007)],
             ));
@@ -353,7 +374,7 @@ pub(super) fn utf8() -> Vec<Case> {
     }
     cases.push(case(
         "binary that is not UTF-8",
-        &[client_frame(FIN | BINARY, b"\xff\x80")],
+        &[encode_client_frame(FIN | BINARY, b"\xff\x80")],
         &[ParsedFrame::Binary(vec![0xff, 0x80])],
     ));
     cases

@@ -4,15 +4,16 @@
 mod cases;
 
 use parlor_socketio::websocket::{
-    FrameError, FrameParser, Opcode, WebSocketMessage, apply_mask, encode_binary, encode_close,
+    FrameError, FrameParser, Opcode, WebSocketMessage, encode_binary, encode_close,
     encode_frame_with, encode_pong, encode_text,
 };
+
+use parlor_testkit::encode_client_frame;
 
 use self::cases::{closes, data, refused, utf8};
 
 /// Message limit of the parser.
 const LIMIT: usize = 70_000;
-const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Result of parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +33,7 @@ fn to_parsed(message: WebSocketMessage<'_>) -> ParsedFrame {
         WebSocketMessage::Binary(bytes) => ParsedFrame::Binary(bytes.into_owned()),
         WebSocketMessage::Ping(bytes) => ParsedFrame::Ping(bytes.into_owned()),
         WebSocketMessage::Pong(bytes) => ParsedFrame::Pong(bytes.into_owned()),
-        WebSocketMessage::Close(close) => {
-            ParsedFrame::Close(close.map(|(code, reason)| (code, reason.into_owned())))
-        }
+        WebSocketMessage::Close(close) => ParsedFrame::Close(close),
     }
 }
 
@@ -64,27 +63,6 @@ fn read(bytes: &[u8], size: usize) -> (Vec<ParsedFrame>, usize) {
     (saw, parser.buffered_bytes())
 }
 
-/// Encodes a client frame with the shortest form of its length, from the first byte and the payload.
-fn client_frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut all = vec![first];
-    match payload.len() {
-        len @ 0..126 => all.push(0x80 | len as u8),
-        len @ 126..0x1_0000 => {
-            all.push(0x80 | 126);
-            all.extend((len as u16).to_be_bytes());
-        }
-        len => {
-            all.push(0x80 | 127);
-            all.extend((len as u64).to_be_bytes());
-        }
-    }
-    all.extend(KEY);
-    let begin = all.len();
-    all.extend(payload);
-    apply_mask(&mut all[begin..], KEY, 0);
-    all
-}
-
 const FIN: u8 = 0x80;
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -112,7 +90,7 @@ fn text(text: &str) -> ParsedFrame {
 }
 
 fn close(code: u16, reason: &[u8]) -> Vec<u8> {
-    client_frame(FIN | CLOSE, &[&code.to_be_bytes(), reason].concat())
+    encode_client_frame(FIN | CLOSE, &[&code.to_be_bytes(), reason].concat())
 }
 
 fn check_cases(cases: Vec<Case>) {
@@ -177,7 +155,7 @@ fn text_is_checked_across_fragments_and_refused_at_once() {
 
 #[test]
 fn a_message_in_one_piece_is_borrowed_from_the_input() {
-    let mut bytes = client_frame(FIN | TEXT, b"Hello");
+    let mut bytes = encode_client_frame(FIN | TEXT, b"Hello");
     let mut input = &mut bytes[..];
     let message = FrameParser::new(LIMIT)
         .next_message(&mut input)
