@@ -8,7 +8,7 @@ use parlor_chat::api::error::Error;
 use parlor_chat::api::error_code::Code;
 use tracing::error;
 
-use crate::identity::AuthError;
+use crate::auth::AuthError;
 
 /// Error with a stable code, as a gateway sends it to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]

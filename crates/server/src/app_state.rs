@@ -22,10 +22,10 @@ use parlor_chat::sessions::{ConnectionRegistration, Ended, SessionEndWaiter};
 use tokio::sync::watch;
 
 use crate::api_error::ApiError;
+use crate::auth::{self, Authenticator};
 use crate::client_address::{PeerAddress, TrustedProxies};
 use crate::config::Config;
 use crate::database_breaker::DatabaseBreaker;
-use crate::identity::{self, Authenticator};
 use crate::lifecycle::StartupState;
 use crate::rate_limit::{self, RequestRateLimiter};
 use crate::readiness::{self, Readiness};
@@ -129,7 +129,7 @@ impl AppState {
 
     /// Verifies the token in the `Authorization` header.
     async fn authenticate(&self, shown: &RequestCredentials<'_>) -> Result<Caller, ApiError> {
-        let token = identity::parse_bearer_token(shown.authorization.clone()?)?;
+        let token = auth::parse_bearer_token(shown.authorization.clone()?)?;
         self.verified(token, shown.client_address).await
     }
 

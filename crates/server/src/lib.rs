@@ -3,13 +3,13 @@
 
 pub mod api_error;
 pub mod app_state;
+pub mod auth;
 pub mod cli;
 pub mod client_address;
 pub mod config;
 pub mod database_breaker;
 pub mod grpc;
 pub mod http;
-pub mod identity;
 pub mod lifecycle;
 pub mod logging;
 pub mod open_files;

@@ -32,8 +32,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
 use crate::app_state::AppState;
+use crate::auth::{Authenticator, TokenGrant};
 use crate::config::Config;
-use crate::identity::{Authenticator, TokenGrant};
 use crate::socketio::SocketIoGateway;
 use crate::{grpc, http, open_files};
 

@@ -7,15 +7,16 @@
 
 mod completions;
 mod doctor;
+mod escape;
 mod keys;
 mod migrate;
 mod output;
-mod reader;
 mod reference;
 mod repair;
 mod schema;
 mod serve;
-mod table;
+mod store_reader;
+mod text_table;
 mod token;
 
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::table;
+use super::text_table;
 
 /// Standard output.
 pub struct Output {
@@ -49,7 +49,7 @@ impl Output {
 
     /// Writes a table.
     pub fn write_table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
-        self.line(&table::lines(head, rows, self.width).join("\n"))
+        self.line(&text_table::lines(head, rows, self.width).join("\n"))
     }
 
     /// Wraps a text that starts after a margin of this width; the following lines are indented by the margin.
@@ -57,7 +57,7 @@ impl Output {
         match self.width {
             Some(width) if width > margin => {
                 let indent = format!("\n{:margin$}", "");
-                table::wrap(text, width - margin).join(&indent)
+                text_table::wrap(text, width - margin).join(&indent)
             }
             _ => text.to_owned(),
         }

@@ -11,7 +11,7 @@ use parlor_chat::database::{Database, DatabaseUrl};
 use parlor_chat::unread::{CounterDifference, DifferenceKind, RepairReport, Unread};
 use parlor_store::{Store, StoreUrl};
 
-use super::reader::{self, has_store};
+use super::store_reader::{self, has_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
@@ -67,7 +67,7 @@ async fn unread(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let (store, database) = open(config).await?;
-    let ctx = ChatContext::new(store.clone(), reader::keyspace(config)?);
+    let ctx = ChatContext::new(store.clone(), store_reader::keyspace(config)?);
     let limit = config.chat.fanout_limit;
     let report = repair(&Unread::new(ctx, database.clone(), limit), args.dry_run).await;
     database.close().await;
@@ -105,7 +105,7 @@ async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
     let store = Store::open(options.clone())
         .await
         .context("cannot open the store; if a server uses it, stop the server")?;
-    let key = reader::keyspace(config)?.database();
+    let key = store_reader::keyspace(config)?.database();
     let owner: Option<String> = redis::cmd("GET")
         .arg(&key)
         .query_async(&mut store.clone())

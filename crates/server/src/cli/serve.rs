@@ -13,8 +13,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
 use super::{CommandStatus, Output};
+use crate::auth::Authenticator;
 use crate::config::{Config, LoadedConfig, SettingOrigin, render};
-use crate::identity::Authenticator;
 use crate::lifecycle::{self, Opening, ServerInit};
 
 /// Backlog of connections that wait to be accepted, limited by `net.core.somaxconn`. When a node stops, its clients

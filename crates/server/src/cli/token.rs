@@ -11,8 +11,8 @@ use parlor_chat::ids::UserId;
 use parlor_embedded::SystemClock;
 
 use super::{Cli, CommandStatus, Output};
+use crate::auth::{Authenticator, TokenGrant, TokenIssueError};
 use crate::config::{LoadedConfig, duration};
-use crate::identity::{Authenticator, TokenGrant, TokenIssueError};
 
 /// Options of `token`.
 #[derive(clap::Args, Debug)]

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::RawValue;
+use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::setting_kind::RawValue;
 use super::settings::{self, Setting};
-use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 
 /// Variables of a process. Invalid UTF-8 in a value is replaced.
 #[derive(Clone, Default)]

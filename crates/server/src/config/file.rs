@@ -5,9 +5,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::RawValue;
+use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::setting_kind::RawValue;
 use super::settings;
-use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 use super::suggest;
 
 /// Name of the file that is read from the working folder if `--config` names none.

@@ -9,22 +9,22 @@
 pub mod duration;
 mod environment;
 mod file;
-mod kind;
-mod layouts;
+mod key_settings;
+mod layer;
+mod model;
 pub mod render;
+mod setting_kind;
 pub mod settings;
-mod sources;
 mod suggest;
-mod typed;
 mod values;
 
 use std::fmt;
 use std::path::PathBuf;
 
 pub use environment::{Environment, INTEGRATION_VARIABLES};
-pub use kind::{RawValue, SettingKind, Value};
-pub use sources::{ConfigProblem, Flags, SettingOrigin};
-pub use typed::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
+pub use layer::{ConfigProblem, Flags, SettingOrigin};
+pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
+pub use setting_kind::{RawValue, SettingKind, Value};
 pub use values::SettingValues;
 
 /// Everything that can set a value, besides the defaults.
@@ -83,7 +83,7 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         file::read(sources.file.as_deref()),
         environment::read_integration_variables(&sources.environment),
         environment::read_parlor_variables(&sources.environment),
-        sources::read_flags(&sources.flags),
+        layer::read_flags(&sources.flags),
     ];
     let (mut problems, mut notices, mut values) =
         (Vec::new(), Vec::new(), SettingValues::default());
@@ -97,7 +97,7 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         }
     }
     values.apply_defaults();
-    match typed::build_config(&values, &sources.environment) {
+    match model::build_config(&values, &sources.environment) {
         Ok(config) if problems.is_empty() => Ok(LoadedConfig {
             config,
             values,

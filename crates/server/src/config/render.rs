@@ -7,9 +7,9 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::environment::INTEGRATION_VARIABLES;
-use super::kind::{SettingKind, Value};
+use super::layer::SettingOrigin;
+use super::setting_kind::{SettingKind, Value};
 use super::settings::{self, Setting};
-use super::sources::SettingOrigin;
 use super::values::{self, SettingValues};
 
 /// Every setting as TOML, with its origin as a comment. Usable as a configuration file if no value is hidden.

@@ -10,8 +10,8 @@ use parlor_chat::ids::EndpointSeparator;
 use parlor_chat::keys::TtlName;
 use parlor_chat::limits::MAX_REQUESTS;
 
-use super::kind::SettingKind;
-use super::layouts;
+use super::key_settings;
+use super::setting_kind::SettingKind;
 
 /// A setting. Its name is stable.
 #[derive(Clone, Debug)]
@@ -128,9 +128,9 @@ fn build_settings() -> Vec<Setting> {
         setting("database.timeout", Duration(100), "5s", "Time limit of one statement, and of the wait for a free connection."),
         setting("database.synchronous", Choice(&["full", "normal"]), "full", "Durability of commits to SQLite: `full` waits until the data is on disk, `normal` until the operating system has it (a power failure may lose the last commits)."),
     ];
-    table.extend(layouts::key_layout_settings());
+    table.extend(key_settings::key_layout_settings());
     table.extend([
-        layouts::ttl_setting(TtlName::NodeLease),
+        key_settings::ttl_setting(TtlName::NodeLease),
         setting("presence.grace", Duration(0), "5s", "How long a user stays online after the last connection was lost."),
         setting("auth.secret", Text, "", "Secret that signs tokens (HS256). For rotation, set two, separated by a comma: the first signs, both verify. Without one, the server generates a random secret and keeps it in the file `auth.secret` of the data folder; several servers need a common one.").default_display("generated").secret(),
         setting("auth.algorithm", Choice(JWT_ALGORITHMS), "HS256", "The only accepted signature algorithm."),
@@ -142,7 +142,7 @@ fn build_settings() -> Vec<Setting> {
         setting("messages.max_metadata", Number(2, 65_536), "4096", "Maximum size of the metadata of a message, in bytes."),
         setting("messages.edit_window", Duration(0), "5m", "How long the sender may edit or delete a message after sending it."),
         setting("limits.messages", Number(1, 10_000), "20", "Number of messages that a user may send within `limits.message_window`."),
-        layouts::ttl_setting(TtlName::MessageWindow),
+        key_settings::ttl_setting(TtlName::MessageWindow),
         setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "Whether messages are accepted while the store is unavailable and cannot count them: `open` accepts them, `closed` rejects them."),
         setting("limits.http", Number(1, MAX_REQUESTS as u64), "600", "Number of requests that a user, or an address without a valid token, may make within `limits.http_window`, over HTTP, gRPC and Socket.IO together."),
         setting("limits.http_window", Duration(1_000), "60s", "Length of the window of `limits.http`."),
@@ -176,7 +176,7 @@ fn build_settings() -> Vec<Setting> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::RawValue;
+    use super::super::setting_kind::RawValue;
     use super::*;
 
     #[test]

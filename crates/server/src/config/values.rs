@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::kind::{RawValue, Value};
-use super::layouts;
+use super::key_settings;
+use super::layer::{ConfigProblem, SettingEntry, SettingOrigin};
 use super::render;
+use super::setting_kind::{RawValue, Value};
 use super::settings::{self, Setting};
-use super::sources::{ConfigProblem, SettingEntry, SettingOrigin};
 
 /// Contains every setting of the table once [`SettingValues::apply_defaults`] was called.
 #[derive(Clone, Default)]
@@ -54,7 +54,7 @@ impl SettingValues {
                 self.0.insert(setting.name, (value, SettingOrigin::Default));
             }
         }
-        for (name, value, origin) in layouts::preset_defaults(self) {
+        for (name, value, origin) in key_settings::preset_defaults(self) {
             if *self.origin(name) == SettingOrigin::Default {
                 self.0.insert(name, (value, origin));
             }

@@ -2,8 +2,8 @@
 
 use parlor_store::{StoreCredentials, StoreTls, StoreUrl};
 
-use super::super::reader::Reader;
-use super::{Finding, told};
+use super::super::store_reader::Reader;
+use super::{Finding, server_info};
 use crate::config::Config;
 
 /// Checks the password and names the user.
@@ -28,7 +28,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
             "no password: anyone who can reach the port can read and write everything",
             format!(
                 "`{} CONFIG SET requirepass <password>` (and in redis.conf), then set store.password or REDIS_PASSWORD",
-                told::cli(config)
+                server_info::cli(config)
             ),
         ),
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use parlor_chat::database::{self, DatabaseInspection, DatabaseOpenError, MIN_POSTGRES_VERSION};
 
-use super::super::reader::{self, Reader};
+use super::super::store_reader::{self, Reader};
 use super::Finding;
 use crate::config::Config;
 
@@ -64,7 +64,7 @@ async fn check_store_belongs(
     store: &Reader,
     own: &str,
 ) -> anyhow::Result<Option<Finding>> {
-    let key = reader::keyspace(config)?.database();
+    let key = store_reader::keyspace(config)?.database();
     let found: Option<String> = store.ask(redis::cmd("GET").arg(&key)).await.unwrap_or(None);
     Ok(found.map(|found| {
         if found == own {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::reader::{Reader, has_store};
+use super::super::store_reader::{Reader, has_store};
 use super::Finding;
 use crate::config::Config;
 

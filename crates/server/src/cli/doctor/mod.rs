@@ -8,16 +8,16 @@
 mod access;
 mod database;
 mod embedded;
-mod keys;
-mod primaries;
-mod server;
-mod told;
-mod unopened;
+mod key_types;
+mod merge;
+mod open_failure;
+mod redis_server;
+mod server_info;
 
 use serde::Serialize;
 
-use super::reader::Reader;
-use super::{CommandStatus, Output, reader};
+use super::store_reader::Reader;
+use super::{CommandStatus, Output, store_reader};
 use crate::config::{Config, LoadedConfig};
 use parlor_store::StoreUrl;
 
@@ -133,13 +133,13 @@ async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<
     } else {
         Vec::new()
     };
-    if embedded && !reader::has_store(&config.server.data_folder) {
+    if embedded && !store_reader::has_store(&config.server.data_folder) {
         return Ok((findings, None));
     }
     let reader = match Reader::open_as_server(config).await {
         Ok(reader) => reader,
         Err(error) => {
-            let mend = unopened::fix_for_open_error(&error, config);
+            let mend = open_failure::fix_for_open_error(&error, config);
             findings.push(Finding::fail(
                 "reachable",
                 super::output::error_chain(error.as_ref()),
@@ -151,10 +151,16 @@ async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<
     if embedded {
         findings.push(embedded::check_store_file(&reader).await);
     } else {
-        findings.extend(server::examine(&reader, config).await);
+        findings.extend(redis_server::examine(&reader, config).await);
     }
-    findings
-        .push(keys::check_key_types(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
+    findings.push(
+        key_types::check_key_types(
+            &reader,
+            &store_reader::keyspace(config)?,
+            &server_info::cli(config),
+        )
+        .await,
+    );
     Ok((findings, Some(reader)))
 }
 

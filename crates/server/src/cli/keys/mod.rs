@@ -1,8 +1,7 @@
 //! `parlor keys`: lists, counts and shows the keys in the store, with SCAN in bounded steps.
 
-mod facts;
+mod key_info;
 mod show;
-pub(super) mod text;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,10 +9,11 @@ use std::ffi::OsString;
 use parlor_chat::keys::{KeyTtl, Keyspace, format_duration};
 use serde_json::json;
 
-use super::reader::{self, Reader};
+use super::escape::to_json_text;
+use super::store_reader::{self, Reader};
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
-use facts::KeyInfo;
+use key_info::KeyInfo;
 
 /// Options of `keys`.
 #[derive(clap::Args, Debug)]
@@ -81,7 +81,7 @@ pub async fn run(
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    let keyspace = reader::keyspace(&loaded.config)?;
+    let keyspace = store_reader::keyspace(&loaded.config)?;
     let reader = Reader::open(&loaded.config).await?;
     match &args.command {
         Command::List(many) => list(&reader, &keyspace, many, output).await?,
@@ -129,7 +129,7 @@ async fn ttl(
         let keys = found.iter().map(|facts| {
             let declared = facts.spec.map(|spec| spec.ttl.text(settings));
             let fits = facts.spec.map(|spec| spec.allows_ttl(settings, facts.ttl));
-            json!({ "key": text::to_json_text(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
+            json!({ "key": to_json_text(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
         });
         let keys: Vec<_> = keys.collect();
         return output.json(&json!({ "keys": keys, "complete": complete }));
@@ -218,7 +218,7 @@ async fn collect_keys(
     } else if keys.is_empty() {
         eprintln!("no key matches {}", many.pattern.pattern);
     }
-    Ok((facts::of(reader, keyspace, keys).await?, complete))
+    Ok((key_info::of(reader, keyspace, keys).await?, complete))
 }
 
 /// A TTL as text. From 10 s on it is rounded up to seconds, so that elapsed milliseconds do not clutter it.

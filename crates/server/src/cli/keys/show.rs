@@ -7,11 +7,11 @@ use parlor_chat::keys::Keyspace;
 use redis::Cmd;
 use serde_json::{Map, Value, json};
 
-use super::super::reader::Reader;
+use super::super::escape::{escape_control_chars, escaped, to_json_text, unescape};
+use super::super::store_reader::Reader;
 use super::super::{CommandStatus, Output};
 use super::ShowArgs;
-use super::facts::{self, KeyInfo};
-use super::text::{escape_control_chars, escaped, to_json_text, unescape};
+use super::key_info::{self, KeyInfo};
 
 /// Value of a key.
 enum KeyContent {
@@ -87,7 +87,10 @@ async fn find(
     let typed = one.key.as_bytes().to_vec();
     let mut names = vec![typed];
     names.extend(one.key.to_str().and_then(unescape));
-    Ok(facts::of(reader, keyspace, names).await?.into_iter().next())
+    Ok(key_info::of(reader, keyspace, names)
+        .await?
+        .into_iter()
+        .next())
 }
 
 impl KeyContent {

@@ -4,21 +4,21 @@
 //! 1. The source is not changed. The target is not usable before all of it was compared with the source.
 //! 2. An interrupted migration continues where it stopped when the same command is run again.
 
+mod copy_key;
+mod copy_value;
 mod database;
-mod key;
-mod names;
+mod key_mapping;
 mod progress;
 mod report;
-mod sides;
 mod store;
-mod value;
+mod store_pair;
 
 use serde_json::json;
 
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 use report::MigrationReport;
-use sides::StorePair;
+use store_pair::StorePair;
 
 /// Options of `migrate-store`.
 #[derive(clap::Args, Debug)]

@@ -14,14 +14,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use parlor_chat::database::copy::{CopyProgress, incomplete_copy_id, is_incomplete_copy_id};
 use redis::RedisResult;
 
-use super::super::keys::text::escaped;
+use super::super::escape::escaped;
 use super::MigrationOptions;
-use super::key::{KeyToCopy, Seen, compare, copy};
-use super::names::Fate;
+use super::copy_key::{KeyToCopy, Seen, compare, copy};
+use super::copy_value::MigrationStore;
+use super::key_mapping::Fate;
 use super::progress::MigrationProgress;
 use super::report::MigrationReport;
-use super::sides::{self, StorePair};
-use super::value::MigrationStore;
+use super::store_pair::{self, StorePair};
 
 /// Keys per SCAN call.
 const STEP: usize = 500;
@@ -174,7 +174,7 @@ impl Move {
 
     /// Processes all keys of the source once.
     async fn process_keys(&mut self, pass: Pass) -> anyhow::Result<()> {
-        let total = sides::key_count(&self.sides.source).await;
+        let total = store_pair::key_count(&self.sides.source).await;
         let (label, pace) = match pass {
             Pass::Copy => ("store", self.task.max_per_second()),
             Pass::Count => ("store, counting", 0),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use parlor_embedded::SystemClock;
 use parlor_server::app_state::AppState;
+use parlor_server::auth::{AuthConfig, AuthSettings, Authenticator};
 use parlor_server::config::{self, ConfigSources};
 use parlor_server::grpc::proto::v1::user_status::Status::Online;
 use parlor_server::grpc::proto::v1::{GetUserStatusRequest, UserStatus};
 use parlor_server::grpc::{self, PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
-use parlor_server::identity::{AuthConfig, AuthSettings, Authenticator};
 use parlor_server::lifecycle::{Opening, StartupState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parlor_store::{StoreTls, StoreUrl};
 use redis::Value;
 
-use super::super::reader::Reader;
+use super::super::store_reader::Reader;
 use crate::config::Config;
 
 /// Values by field name.

@@ -9,7 +9,6 @@ use parlor_chat::presence::{
 };
 use tonic::{Request, Response, Status};
 
-use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::user_status::Status as Wire;
 use super::proto::v1::user_status_service_server::UserStatusService;
 use super::proto::v1::{
@@ -17,7 +16,8 @@ use super::proto::v1::{
     SendHeartbeatRequest, SendHeartbeatResponse, SetUserStatusRequest, StatusUpdates,
     SubscribeStatusUpdatesRequest, UserStatus,
 };
-use super::subscription;
+use super::request::{caller_and_message, run_operation};
+use super::status_subscription;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 
@@ -88,7 +88,8 @@ impl UserStatusService for GrpcUserStatusService {
             .0
             .run_operation(&caller, WatchPresence { user_ids })
             .await?;
-        let updates = subscription::status_updates(self.0.clone(), &caller, session, watching);
+        let updates =
+            status_subscription::status_updates(self.0.clone(), &caller, session, watching);
         Ok(Response::new(Box::pin(updates)))
     }
 }

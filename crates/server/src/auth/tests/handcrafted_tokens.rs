@@ -4,7 +4,7 @@ use jsonwebtoken::jwk::Jwk;
 use serde_json::json;
 
 use super::super::*;
-use super::tokens::{ALPHABET, NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain};
+use super::fixtures::{ALPHABET, NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain};
 
 const HEAD: &str = r#"{"alg":"HS256"}"#;
 

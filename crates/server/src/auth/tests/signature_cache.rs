@@ -1,7 +1,7 @@
 //! A cached signature does not replace the checks of expiry, claims and keys.
 
 use super::super::*;
-use super::tokens::{NOW, PAIRS, alice, encode, load};
+use super::fixtures::{NOW, PAIRS, alice, encode, load};
 
 #[tokio::test]
 async fn a_token_that_was_accepted_is_accepted_again_until_it_ends() {
@@ -12,7 +12,7 @@ async fn a_token_that_was_accepted_is_accepted_again_until_it_ends() {
         let VerificationKeys::PublicKey(_, key) = &identity.keys else {
             panic!("a public key was configured");
         };
-        let signed = cache::signature_digest(key, &token);
+        let signed = super::super::signature_cache::signature_digest(key, &token);
         assert!(
             identity.signature_cache.contains(&signed),
             "the signature is cached"

@@ -6,11 +6,11 @@ use parlor_embedded::ManualClock;
 use parlor_testkit::eventually;
 use serde_json::{Value, json};
 
-use super::super::keyset::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
+use super::super::jwks::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
 use super::super::*;
-use super::issuer::Issuer;
-use super::logs::Logs;
-use super::tokens::{PAIRS, Pair, alice_with, clock, load};
+use super::captured_logs::Logs;
+use super::fake_issuer::Issuer;
+use super::fixtures::{PAIRS, Pair, alice_with, clock, load};
 
 /// A token of a user that outlives all clock changes of the tests.
 pub fn token(pair: &Pair, kid: Option<&str>) -> String {
@@ -96,7 +96,7 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
     let algorithm = PublicAlgorithm::EdDsa;
     for key in &broken {
         let set = json!({ "keys": [key] }).to_string();
-        let refused = keys::parse_key_set(set.as_bytes(), algorithm).unwrap_err();
+        let refused = public_keys::parse_key_set(set.as_bytes(), algorithm).unwrap_err();
         assert_eq!(
             refused,
             PublicKeyError::NoUsableKey {
@@ -110,19 +110,19 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
     all.push(good);
     let set = json!({ "keys": all }).to_string();
     assert_eq!(
-        keys::parse_key_set(set.as_bytes(), algorithm)
+        public_keys::parse_key_set(set.as_bytes(), algorithm)
             .unwrap()
             .len(),
         1
     );
     for text in ["", "[]", "{}", "{\"keys\":{}}", "<html>"] {
         assert_eq!(
-            keys::parse_key_set(text.as_bytes(), algorithm).unwrap_err(),
+            public_keys::parse_key_set(text.as_bytes(), algorithm).unwrap_err(),
             PublicKeyError::NotAKeySet
         );
     }
     let weak = json!({ "keys": [Pair::rsa(1024).jwk(None)] }).to_string();
-    assert!(keys::parse_key_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
+    assert!(public_keys::parse_key_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn a_private_key_in_a_set_is_not_used() {
         let mut private = pair.jwk(Some("private"));
         private["d"] = json!("AAAA");
         let read = |keys: Value| {
-            keys::parse_key_set(json!({ "keys": keys }).to_string().as_bytes(), algorithm)
+            public_keys::parse_key_set(json!({ "keys": keys }).to_string().as_bytes(), algorithm)
         };
         assert_eq!(
             read(json!([private])).unwrap_err(),
@@ -157,7 +157,7 @@ async fn an_rsa_key_needs_a_sound_exponent() {
         let mut key = good.clone();
         key["e"] = json!(exponent);
         let set = json!({ "keys": [key] }).to_string();
-        let read = keys::parse_key_set(set.as_bytes(), PublicAlgorithm::Rs256);
+        let read = public_keys::parse_key_set(set.as_bytes(), PublicAlgorithm::Rs256);
         assert_eq!(read.is_ok(), sound, "{exponent}");
     }
 }

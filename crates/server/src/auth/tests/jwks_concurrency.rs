@@ -4,11 +4,11 @@ use futures_util::FutureExt;
 use parlor_testkit::eventually;
 use tokio::runtime::Handle;
 
-use super::super::keyset::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
+use super::super::jwks::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
 use super::super::*;
-use super::issuer::Issuer;
-use super::keyset::{follow, pass, token};
-use super::tokens::{NOW, Pair};
+use super::fake_issuer::Issuer;
+use super::fixtures::{NOW, Pair};
+use super::jwks::{follow, pass, token};
 
 #[tokio::test]
 async fn on_a_node_that_was_idle_all_wait_for_the_first_fetch() {

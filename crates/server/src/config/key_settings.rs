@@ -10,9 +10,9 @@ use parlor_chat::keys::{
 };
 
 use super::duration;
-use super::kind::{SettingKind, Value};
+use super::layer::SettingOrigin;
+use super::setting_kind::{SettingKind, Value};
 use super::settings::{Setting, setting};
-use super::sources::SettingOrigin;
 use super::values::SettingValues;
 
 /// Minimum TTL; a shorter one would expire within the latency of a network.

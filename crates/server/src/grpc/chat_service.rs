@@ -8,7 +8,6 @@ use parlor_chat::unread::{GetUnread, MarkRead, UnreadCount, UnreadSummary};
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
-use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::chat_service_server::ChatService;
 use super::proto::v1::get_unread_response::Conversation;
 use super::proto::v1::{
@@ -16,6 +15,7 @@ use super::proto::v1::{
     ListMessagesResponse, MarkReadRequest, MarkReadResponse, Message, SendMessageRequest,
     SendMessageResponse,
 };
+use super::request::{caller_and_message, run_operation};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 

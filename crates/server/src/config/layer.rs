@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::kind::RawValue;
+use super::setting_kind::RawValue;
 use super::settings::{self, Setting};
 use super::suggest;
 

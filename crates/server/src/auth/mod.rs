@@ -7,15 +7,15 @@
 //!    `verify_at`.
 //! 4. Secrets and keys appear in no log and in no `Debug` output.
 
-mod cache;
 mod claims;
 mod config;
 mod error;
-mod fetch;
-mod keys;
-mod keyset;
+mod jwks;
+mod jwks_fetch;
+mod jwt;
+mod public_keys;
 mod secret;
-mod signature;
+mod signature_cache;
 
 use std::fmt;
 use std::path::Path;
@@ -28,17 +28,17 @@ use parlor_embedded::Clock;
 use serde::Deserialize as _;
 use tracing::warn;
 
-use cache::SignatureCache;
 pub use claims::{LEEWAY_MS, MAX_NAME_BYTES, TokenGrant};
 pub use config::{
     AuthConfig, AuthConfigError, AuthSettings, JwksLocation, KeySource, PublicAlgorithm,
     PublicKeyPem,
 };
 pub use error::{AuthError, AuthLoadError, KeySetFetchError, PublicKeyError, TokenIssueError};
-use fetch::KeySetFetcher;
-use keyset::RemoteKeySet;
+use jwks::RemoteKeySet;
+use jwks_fetch::KeySetFetcher;
+use jwt::Jwt;
 pub use secret::{SECRET_FILE_NAME as SECRET_FILE, SharedSecret};
-use signature::Jwt;
+use signature_cache::SignatureCache;
 
 /// Verifies and issues tokens.
 pub struct Authenticator {
@@ -190,7 +190,7 @@ fn load_public_key(
             &read
         }
     };
-    keys::from_pem(text, algorithm).map_err(|source| AuthLoadError::Key {
+    public_keys::from_pem(text, algorithm).map_err(|source| AuthLoadError::Key {
         setting: "auth.public_key",
         source,
     })

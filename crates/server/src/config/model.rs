@@ -13,11 +13,11 @@ use rand::RngExt;
 
 use super::duration;
 use super::environment::Environment;
-use super::layouts;
-use super::sources::{ConfigProblem, SettingOrigin};
+use super::key_settings;
+use super::layer::{ConfigProblem, SettingOrigin};
 use super::values::SettingValues;
+use crate::auth::{AuthConfig, AuthSettings};
 use crate::client_address::TrustedProxies;
-use crate::identity::{AuthConfig, AuthSettings};
 
 /// A valid configuration.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ pub(super) fn build_config(
     environment: &Environment,
 ) -> Result<Config, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
-    let keys = layouts::key_settings(values);
+    let keys = key_settings::key_settings(values);
     if let Err(error) = keys.check() {
         problems.push(ConfigProblem::new(
             origin_of_first_set(values, error.settings()),

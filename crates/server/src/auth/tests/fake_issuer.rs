@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::super::*;
-use super::tokens::Pair;
+use super::fixtures::Pair;
 
 /// The server; it stops with the runtime of the test.
 pub struct Issuer {

@@ -9,9 +9,9 @@ use parlor_chat::keys::Keyspace;
 use parlor_store::{Store, StoreOptions, StoreUrl};
 use redis::Value;
 
-use super::super::reader::has_store;
-use super::names::KeyMapping;
-use super::value::MigrationStore;
+use super::super::store_reader::has_store;
+use super::copy_value::MigrationStore;
+use super::key_mapping::KeyMapping;
 use super::{MigrationOptions, StoreArgs};
 use crate::config::LoadedConfig;
 

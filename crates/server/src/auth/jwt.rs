@@ -10,9 +10,9 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::cache::{self, SignatureCache};
 use super::claims::TokenClaims;
 use super::error::AuthError;
+use super::signature_cache::{self, SignatureCache};
 
 /// Maximum length of a token. Tokens of users are much shorter.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
@@ -87,7 +87,7 @@ impl<'a> Jwt<'a> {
         for key in keys {
             let known = self
                 .signatures
-                .map(|all| (all, cache::signature_digest(key, self.token)));
+                .map(|all| (all, signature_cache::signature_digest(key, self.token)));
             if known.is_some_and(|(all, signed)| all.contains(&signed)) {
                 // The signature was verified before it was inserted into the cache.
                 return decode_part(self.claims);

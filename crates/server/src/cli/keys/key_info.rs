@@ -6,8 +6,9 @@ use parlor_chat::keys::{KeySpec, Keyspace};
 use redis::Cmd;
 use serde_json::json;
 
-use super::super::reader::Reader;
-use super::{rounded_ttl, text};
+use super::super::escape::{escaped, to_json_text};
+use super::super::store_reader::Reader;
+use super::rounded_ttl;
 
 /// Keys per round trip.
 const KEYS_PER_QUERY: usize = 256;
@@ -29,7 +30,7 @@ pub struct KeyInfo {
 impl KeyInfo {
     /// Name of the key in one line.
     pub fn name(&self) -> String {
-        text::escaped(&self.key)
+        escaped(&self.key)
     }
 
     /// Meaning of the key.
@@ -51,7 +52,7 @@ impl KeyInfo {
     /// All details, for programs.
     pub fn json(&self) -> serde_json::Value {
         json!({
-            "key": text::to_json_text(&self.key),
+            "key": to_json_text(&self.key),
             "type": self.redis_type,
             "ttlMs": self.ttl_ms(),
             "length": self.length,

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parlor_store::StoreUrl;
 use redis::Value;
 
-use super::super::reader::Reader;
-use super::told::{self, Fields, field};
-use super::{Finding, Severity, access, primaries};
+use super::super::store_reader::Reader;
+use super::server_info::{self, Fields, field};
+use super::{Finding, Severity, access, merge};
 use crate::config::Config;
 
 /// Oldest version with all commands that Parlor uses.
@@ -35,11 +35,11 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
 
 /// Checks each primary by its INFO.
 async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
-    let cli = told::cli(config);
-    let saves = told::config(reader, "save").await;
+    let cli = server_info::cli(config);
+    let saves = server_info::config(reader, "save").await;
     let answers = reader.query_each_primary(&redis::cmd("INFO")).await;
     let found = answers.into_iter().map(|(server, answer)| {
-        let findings = match answer.as_ref().map(told::info) {
+        let findings = match answer.as_ref().map(server_info::info) {
             Ok(fields) => vec![
                 version(&fields),
                 persistence(&fields, saves.get(&server).map(String::as_str), &cli),
@@ -55,13 +55,13 @@ async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
         };
         (server, findings)
     });
-    primaries::merge_findings(found.collect())
+    merge::merge_findings(found.collect())
 }
 
 async fn check_cluster_slots(reader: &Reader) -> Finding {
     const CHECK: &str = "cluster";
     let answer: redis::RedisResult<Value> = reader.ask(redis::cmd("CLUSTER").arg("INFO")).await;
-    match answer.as_ref().map(told::info) {
+    match answer.as_ref().map(server_info::info) {
         Ok(fields) if field(&fields, "cluster_state") == "ok" => Finding::ok(
             CHECK,
             format!(
@@ -231,7 +231,7 @@ async fn clock(reader: &Reader) -> Finding {
 }
 
 async fn check_keyspace_events(reader: &Reader) -> Finding {
-    let answers = told::config(reader, "notify-keyspace-events").await;
+    let answers = server_info::config(reader, "notify-keyspace-events").await;
     let on = answers.values().find(|flags| !flags.is_empty());
     let finding = match on.or(answers.values().next()) {
         Some(flags) if flags.is_empty() => {

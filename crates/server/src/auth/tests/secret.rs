@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::*;
-use super::logs::Logs;
-use super::tokens::{alice, clock, hs256};
+use super::captured_logs::Logs;
+use super::fixtures::{alice, clock, hs256};
 
 async fn open(data: &Path) -> Result<Authenticator, AuthLoadError> {
     let config = AuthConfig::new(&AuthSettings::default()).unwrap();

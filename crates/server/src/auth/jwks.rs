@@ -20,9 +20,9 @@ use tracing::{info, warn};
 use super::claims::TokenClaims;
 use super::config::{JwksLocation, PublicAlgorithm};
 use super::error::{AuthError, AuthLoadError, KeySetFetchError};
-use super::fetch::KeySetFetcher;
-use super::keys::{self, JwksKey};
-use super::signature::Jwt;
+use super::jwks_fetch::KeySetFetcher;
+use super::jwt::Jwt;
+use super::public_keys::{self, JwksKey};
 
 /// Minimum time between the starts of two fetches, in milliseconds.
 pub(super) const MIN_FETCH_INTERVAL_MS: u64 = 30_000;
@@ -168,7 +168,7 @@ impl RemoteKeySet {
 
     async fn fetch(&self, now: u64) -> Result<(), KeySetFetchError> {
         let found = self.fetcher.fetch().await;
-        let found = found.and_then(|bytes| Ok(keys::parse_key_set(&bytes, self.algorithm)?));
+        let found = found.and_then(|bytes| Ok(public_keys::parse_key_set(&bytes, self.algorithm)?));
         let from = self.fetcher.location();
         match found {
             Ok(keys) => {

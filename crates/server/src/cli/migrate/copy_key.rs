@@ -2,8 +2,8 @@
 
 use redis::RedisResult;
 
-use super::super::keys::text::escaped;
-use super::value::{self, MigrationStore};
+use super::super::escape::escaped;
+use super::copy_value::{self, MigrationStore};
 
 /// A key to copy.
 pub struct KeyToCopy<'a> {
@@ -35,19 +35,19 @@ pub async fn copy(
     let Some(entry) = source.entry(key).await? else {
         return Ok(Seen::Gone);
     };
-    if !value::is_copyable(&entry.kind) {
+    if !copy_value::is_copyable(&entry.kind) {
         return Ok(Seen::Gone);
     }
     if let Some(there) = target.entry(name).await?
         && there.kind == entry.kind
-        && value::same_value((source, key), (target, name), &entry.kind).await?
+        && copy_value::same_value((source, key), (target, name), &entry.kind).await?
     {
-        if !value::same_deadline((source, &entry), (target, &there)) {
-            value::set_deadline(target, name, &entry).await?;
+        if !copy_value::same_deadline((source, &entry), (target, &there)) {
+            copy_value::set_deadline(target, name, &entry).await?;
         }
         return Ok(Seen::Same);
     }
-    value::write((source, key), (target, name), &entry).await?;
+    copy_value::write((source, key), (target, name), &entry).await?;
     Ok(Seen::Different(String::new()))
 }
 
@@ -63,17 +63,17 @@ pub async fn compare(
     };
     let shown = escaped(name);
     let what = match target.entry(name).await? {
-        _ if !value::is_copyable(&entry.kind) => {
+        _ if !copy_value::is_copyable(&entry.kind) => {
             format!("{shown} has the type {}, which is not copied", entry.kind)
         }
         None => format!("{shown} is missing"),
         Some(there) if there.kind != entry.kind => {
             format!("{shown} is a {} and should be a {}", there.kind, entry.kind)
         }
-        Some(there) if !value::same_deadline((source, &entry), (target, &there)) => {
+        Some(there) if !copy_value::same_deadline((source, &entry), (target, &there)) => {
             format!("{shown} has another expiry time")
         }
-        Some(_) if value::same_value((source, key), (target, name), &entry.kind).await? => {
+        Some(_) if copy_value::same_value((source, key), (target, name), &entry.kind).await? => {
             return Ok(Seen::Same);
         }
         Some(_) => format!("{shown} has another value"),

@@ -3,10 +3,10 @@
 use parlor_chat::sessions::{self, SessionInfo, SessionValidity, ValidateSession};
 use tonic::{Request, Response, Status};
 
-use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::session::Status as Wire;
 use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
+use super::request::{caller_and_message, run_operation};
 use crate::app_state::AppState;
 
 /// Service for the operations of sessions.

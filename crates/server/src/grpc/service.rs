@@ -20,7 +20,7 @@ use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response, header};
 use tonic::service::Routes;
 
-use super::status::{ERROR_CODE_TRAILER, with_error_code};
+use super::errors::{ERROR_CODE_TRAILER, with_error_code};
 use crate::api_error::ApiError;
 use crate::app_state::{AppState, RequestCredentials};
 use crate::client_address::PeerAddress;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use parlor_chat::keys::Keyspace;
 
-use super::super::keys::text::escaped;
+use super::super::escape::escaped;
 use super::super::output::error_chain;
-use super::super::reader::Reader;
+use super::super::store_reader::Reader;
 use super::Finding;
 
 /// Maximum number of scanned keys.

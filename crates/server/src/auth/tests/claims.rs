@@ -4,7 +4,7 @@ use parlor_chat::api::caller::Role;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::tokens::{NOW, SECRET, alice, alice_with, hs256, plain, with_secret};
+use super::fixtures::{NOW, SECRET, alice, alice_with, hs256, plain, with_secret};
 
 /// Verifies a token of Alice whose claims are changed like this.
 async fn verdict(changes: Value) -> Result<Caller, AuthError> {
@@ -58,7 +58,7 @@ async fn a_token_begins_with_the_leeway_before_its_time() {
 
 #[tokio::test]
 async fn token_expiry_uses_the_injected_clock() {
-    let clock = super::tokens::clock();
+    let clock = super::fixtures::clock();
     let written = AuthSettings {
         secret: SECRET,
         ..AuthSettings::default()

@@ -4,10 +4,10 @@ use parlor_chat::api::error_code::Code;
 use parlor_chat::limits::{self, CheckLimit, RateLimitDecision};
 use tonic::{Request, Response, Status};
 
-use super::calls::{caller_and_message, run_operation};
 use super::proto::v1::check_limit_request::Algorithm as Wire;
 use super::proto::v1::limit_service_server::LimitService;
 use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
+use super::request::{caller_and_message, run_operation};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use super::super::*;
-use super::tokens::{PAIRS, SECRET, alice, alice_with, hs256, load, plain};
+use super::fixtures::{PAIRS, SECRET, alice, alice_with, hs256, load, plain};
 
 /// Changes, inserts or removes bytes, cuts the token off, or repeats its end.
 fn mutate(random: &mut StdRng, token: &str) -> String {

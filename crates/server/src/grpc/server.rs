@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tonic::codegen::http::Request;
 use tracing::debug;
 
-use super::gate::AuthenticatingService;
+use super::service::AuthenticatingService;
 use crate::app_state::AppState;
 use crate::client_address::PeerAddress;
 use crate::http::server::accept_until;

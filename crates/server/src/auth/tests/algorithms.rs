@@ -4,7 +4,7 @@ use parlor_chat::api::caller::Role;
 use serde_json::json;
 
 use super::super::*;
-use super::tokens::{NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain, with_secret};
+use super::fixtures::{NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain, with_secret};
 
 #[tokio::test]
 async fn a_token_of_each_algorithm_is_accepted_by_its_public_key() {
