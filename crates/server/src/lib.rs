@@ -15,5 +15,9 @@ pub mod logging;
 pub mod open_files;
 pub mod rate_limit;
 pub mod readiness;
-pub mod reference;
 pub mod socketio;
+
+use parlor_chat::api::operation::OperationInfo;
+
+/// Operations that a gateway does not offer, with the reason.
+pub type NotOffered = (&'static [OperationInfo], &'static str);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use hyper::Uri;
 
 use super::secret::SharedSecret;
+use crate::client_address::is_loopback_host;
 
 /// Checked authentication settings: which tokens the server accepts.
 #[derive(Clone, Debug)]
@@ -119,10 +120,7 @@ impl JwksLocation {
         let Self::Url(uri) = self else {
             return false;
         };
-        let host = uri.host().unwrap_or_default();
-        let ip = host.trim_start_matches('[').trim_end_matches(']').parse();
-        let here = host == "localhost" || ip.is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
-        uri.scheme_str() != Some("https") && !here
+        uri.scheme_str() != Some("https") && !is_loopback_host(uri.host().unwrap_or_default())
     }
 }
 
@@ -162,18 +160,18 @@ fn config_error<T>(
 
 impl AuthConfig {
     /// Checks the configured texts.
-    pub fn new(written: &AuthSettings<'_>) -> Result<Self, AuthConfigError> {
-        let keys = match written.algorithm {
-            "RS256" => public_key_source(written, PublicAlgorithm::Rs256)?,
-            "ES256" => public_key_source(written, PublicAlgorithm::Es256)?,
-            "EdDSA" => public_key_source(written, PublicAlgorithm::EdDsa)?,
-            _ => secret_key_source(written)?,
+    pub fn new(settings: &AuthSettings<'_>) -> Result<Self, AuthConfigError> {
+        use PublicAlgorithm::{EdDsa, Es256, Rs256};
+        let mut algorithms = [Rs256, Es256, EdDsa].into_iter();
+        let keys = match algorithms.find(|algorithm| algorithm.name() == settings.algorithm) {
+            Some(algorithm) => public_key_source(settings, algorithm)?,
+            None => secret_key_source(settings)?,
         };
         let set = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Ok(Self {
             keys,
-            audience: set(written.audience),
-            issuer: set(written.issuer),
+            audience: set(settings.audience),
+            issuer: set(settings.issuer),
         })
     }
 
@@ -183,23 +181,23 @@ impl AuthConfig {
     }
 }
 
-fn secret_key_source(written: &AuthSettings<'_>) -> Result<KeySource, AuthConfigError> {
-    for (value, settings) in [
-        (written.public_key, &["auth.public_key", "auth.algorithm"]),
-        (written.jwks, &["auth.jwks", "auth.algorithm"]),
+fn secret_key_source(settings: &AuthSettings<'_>) -> Result<KeySource, AuthConfigError> {
+    for (value, names) in [
+        (settings.public_key, &["auth.public_key", "auth.algorithm"]),
+        (settings.jwks, &["auth.jwks", "auth.algorithm"]),
     ] {
         if !value.is_empty() {
-            let name = settings[0];
+            let name = names[0];
             let message = format!(
                 "{name} needs auth.algorithm = RS256, ES256 or EdDSA; HS256 tokens are verified with auth.secret"
             );
-            return config_error(settings, message);
+            return config_error(names, message);
         }
     }
-    let parts = written.secret.split(',').map(str::trim);
+    let parts = settings.secret.split(',').map(str::trim);
     let mut secrets = parts.filter(|part| !part.is_empty()).map(SharedSecret::new);
     match (secrets.next(), secrets.next(), secrets.next()) {
-        (None, ..) if written.secret.is_empty() => Ok(KeySource::Generated),
+        (None, ..) if settings.secret.is_empty() => Ok(KeySource::Generated),
         (None, ..) => config_error(
             &["auth.secret"],
             "auth.secret holds no secret; remove the setting to use a generated secret",
@@ -213,28 +211,28 @@ fn secret_key_source(written: &AuthSettings<'_>) -> Result<KeySource, AuthConfig
 }
 
 fn public_key_source(
-    written: &AuthSettings<'_>,
+    settings: &AuthSettings<'_>,
     algorithm: PublicAlgorithm,
 ) -> Result<KeySource, AuthConfigError> {
     let name = algorithm.name();
-    if !written.secret.is_empty() {
+    if !settings.secret.is_empty() {
         let message = format!(
             "auth.secret is not used with {name}; remove it, or set auth.algorithm to HS256"
         );
         return config_error(&["auth.secret", "auth.algorithm"], message);
     }
-    match (written.public_key, written.jwks) {
+    match (settings.public_key, settings.jwks) {
         ("", "") => config_error(
             &["auth.algorithm"],
             format!("auth.algorithm {name} needs auth.public_key or auth.jwks"),
         ),
         (_, "") => Ok(KeySource::PublicKey {
             algorithm,
-            pem: parse_pem(written.public_key),
+            pem: parse_pem(settings.public_key),
         }),
         ("", _) => Ok(KeySource::Jwks {
             algorithm,
-            location: parse_jwks_location(written.jwks)?,
+            location: parse_jwks_location(settings.jwks)?,
         }),
         _ => config_error(
             &["auth.public_key", "auth.jwks"],
@@ -243,25 +241,25 @@ fn public_key_source(
     }
 }
 
-fn parse_pem(written: &str) -> PublicKeyPem {
-    if !written.contains("-----BEGIN ") {
-        return PublicKeyPem::File(written.into());
+fn parse_pem(text: &str) -> PublicKeyPem {
+    if !text.contains("-----BEGIN ") {
+        return PublicKeyPem::File(text.into());
     }
     // Environment variables often carry a PEM in one line, with `\n` in place of each line break.
-    PublicKeyPem::Text(if written.contains('\n') {
-        written.to_owned()
+    PublicKeyPem::Text(if text.contains('\n') {
+        text.to_owned()
     } else {
-        written.replace("\\n", "\n")
+        text.replace("\\n", "\n")
     })
 }
 
-fn parse_jwks_location(written: &str) -> Result<JwksLocation, AuthConfigError> {
+fn parse_jwks_location(text: &str) -> Result<JwksLocation, AuthConfigError> {
     const SETTING: &[&str] = &["auth.jwks"];
-    if !written.contains("://") {
-        return Ok(JwksLocation::File(written.into()));
+    if !text.contains("://") {
+        return Ok(JwksLocation::File(text.into()));
     }
     // The text may contain a password, so the error does not repeat it.
-    let Some(uri) = written.parse::<Uri>().ok().filter(has_valid_authority) else {
+    let Some(uri) = text.parse::<Uri>().ok().filter(has_valid_authority) else {
         return config_error(
             SETTING,
             "auth.jwks is not a URL like https://issuer.example/jwks.json",

@@ -16,8 +16,8 @@ pub enum AuthError {
     #[error("the token is not a well-formed JWT")]
     Malformed,
     /// The token names another algorithm than the configured one.
-    #[error("the token is not signed with {0}, the only accepted algorithm")]
-    Algorithm(&'static str),
+    #[error("the token is not signed with {0:?}, the only accepted algorithm")]
+    Algorithm(jsonwebtoken::Algorithm),
     /// No configured key has made this signature.
     #[error("the token signature is not valid")]
     Signature,

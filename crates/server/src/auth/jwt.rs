@@ -50,7 +50,7 @@ impl<'a> Jwt<'a> {
         let (head, claims) = message.rsplit_once('.').ok_or(AuthError::Malformed)?;
         let head: JwtHeader = decode_part(head)?;
         if head.alg != algorithm {
-            return Err(AuthError::Algorithm(name(algorithm)));
+            return Err(AuthError::Algorithm(algorithm));
         }
         // `crit` lists extensions that the receiver must understand. The server supports none.
         if head.crit.is_some() {
@@ -119,13 +119,4 @@ fn decode_part<T: DeserializeOwned>(text: &str) -> Result<T, AuthError> {
         return Err(AuthError::Malformed);
     }
     serde_json::from_slice(&json).map_err(|_| AuthError::Malformed)
-}
-
-fn name(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::RS256 => "RS256",
-        Algorithm::ES256 => "ES256",
-        Algorithm::EdDSA => "EdDSA",
-        _ => "HS256",
-    }
 }

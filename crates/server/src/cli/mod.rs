@@ -11,7 +11,6 @@ mod escape;
 mod keys;
 mod migrate;
 mod output;
-mod reference;
 mod repair;
 mod schema;
 mod serve;
@@ -31,7 +30,6 @@ use crate::config::{
 };
 use crate::logging;
 pub use output::Output;
-pub use reference::markdown as reference;
 
 const AFTER_HELP: &str = "\
 Examples:

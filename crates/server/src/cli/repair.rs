@@ -86,7 +86,7 @@ async fn unread(
 
 /// Opens the store and the database; fails if the store was filled from another database.
 async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
-    let options = &config.store.options;
+    let options = &config.store;
     if options.url == StoreUrl::Embedded && !has_store(&config.server.data_folder) {
         bail!(
             "there is no store in {}; create one with `parlor serve`, or choose another with --data or --store",

@@ -43,8 +43,7 @@ pub fn run(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let settings = &loaded.config.keys;
-    let cluster =
-        args.cluster || matches!(loaded.config.store.options.url, StoreUrl::Cluster { .. });
+    let cluster = args.cluster || matches!(loaded.config.store.url, StoreUrl::Cluster { .. });
     match if args.json { Format::Json } else { args.format } {
         Format::Markdown => output.line(&reference::reference_markdown(settings, cluster)?)?,
         Format::Json => output.line(&reference::json(settings, cluster)?)?,

@@ -34,14 +34,14 @@ pub enum Reader {
 impl Reader {
     /// Opens the configured store; needs read permissions only.
     pub async fn open(config: &Config) -> anyhow::Result<Reader> {
-        let mut options = config.store.options.clone();
+        let mut options = config.store.clone();
         options.read_only = true;
         Self::open_with(config, options).await
     }
 
     /// Opens the configured store like the server, so it needs the same permissions.
     pub async fn open_as_server(config: &Config) -> anyhow::Result<Reader> {
-        Self::open_with(config, config.store.options.clone()).await
+        Self::open_with(config, config.store.clone()).await
     }
 
     async fn open_with(config: &Config, options: StoreOptions) -> anyhow::Result<Reader> {
@@ -182,6 +182,6 @@ pub fn has_store(folder: &Path) -> bool {
 
 /// Names of the keys in the configured store.
 pub fn keyspace(config: &Config) -> anyhow::Result<Keyspace> {
-    let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
+    let cluster = matches!(config.store.url, StoreUrl::Cluster { .. });
     Ok(Keyspace::new(config.keys.clone(), cluster)?)
 }

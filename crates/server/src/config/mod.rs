@@ -23,9 +23,9 @@ use std::path::PathBuf;
 
 pub use environment::{Environment, INTEGRATION_VARIABLES};
 pub use layer::{ConfigProblem, Flags, SettingOrigin};
-pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
+pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig};
 pub use setting_kind::{RawValue, SettingKind, Value};
-pub use values::SettingValues;
+pub use values::{SettingValues, default_value};
 
 /// Everything that can set a value, besides the defaults.
 #[derive(Clone, Default)]

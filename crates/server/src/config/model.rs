@@ -17,15 +17,15 @@ use super::key_settings;
 use super::layer::{ConfigProblem, SettingOrigin};
 use super::values::SettingValues;
 use crate::auth::{AuthConfig, AuthSettings};
-use crate::client_address::TrustedProxies;
+use crate::client_address::{TrustedProxies, parse_network};
 
 /// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The process: addresses, data folder, node id.
     pub server: ServerConfig,
-    /// The store.
-    pub store: Store,
+    /// Options of the store.
+    pub store: StoreOptions,
     /// Options of the database.
     pub database: database::DatabaseOptions,
     /// Layouts, prefix and TTLs of the keys.
@@ -57,13 +57,6 @@ pub struct ServerConfig {
     pub allowed_origins: Vec<String>,
     /// Proxies whose `X-Forwarded-For` determines the client address.
     pub trusted_proxies: TrustedProxies,
-}
-
-/// Settings of the store.
-#[derive(Clone, Debug)]
-pub struct Store {
-    /// Options that the store is opened with.
-    pub options: StoreOptions,
 }
 
 /// Timeouts and limits of the Socket.IO gateway.
@@ -175,9 +168,7 @@ pub(super) fn build_config(
             data_folder: data.clone(),
             node,
         },
-        store: Store {
-            options: store_options(values, url, data),
-        },
+        store: store_options(values, url, data),
         database,
         keys,
         chat: chat_options(values),
@@ -251,7 +242,7 @@ fn saturating_u32(number: u64) -> u32 {
 fn trusted_proxies(values: &SettingValues) -> TrustedProxies {
     let networks = values.list("server.trusted_proxies");
     // `SettingKind::Networks` has checked each of them.
-    let networks: Vec<_> = networks.iter().filter_map(|it| it.parse().ok()).collect();
+    let networks: Vec<_> = networks.iter().filter_map(|it| parse_network(it)).collect();
     TrustedProxies::new(&networks)
 }
 

@@ -9,7 +9,7 @@ use parlor_store::StoreUrl;
 use tracing_subscriber::EnvFilter;
 
 use super::duration;
-use crate::client_address::IpNetwork;
+use crate::client_address::parse_network;
 
 /// Kind of the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,9 +186,9 @@ impl SettingKind {
     }
 
     fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
-        let network = |item: &str| match item.parse::<IpNetwork>() {
-            Ok(_) => Ok(item.to_owned()),
-            Err(_) => Err(format!("`{item}` is not {}", self.expected())),
+        let network = |item: &str| match parse_network(item) {
+            Some(_) => Ok(item.to_owned()),
+            None => Err(format!("`{item}` is not {}", self.expected())),
         };
         items
             .map(network)

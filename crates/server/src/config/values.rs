@@ -120,7 +120,7 @@ impl SettingValues {
 }
 
 /// Default value of a setting. A test checks that the kind of each setting accepts its default.
-pub(super) fn default_value(setting: &Setting) -> Value {
+pub fn default_value(setting: &Setting) -> Value {
     let text = setting.default.to_string();
     setting
         .kind

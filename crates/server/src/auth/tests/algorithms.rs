@@ -4,36 +4,56 @@ use parlor_chat::api::caller::Role;
 use serde_json::json;
 
 use super::super::*;
-use super::fixtures::{NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain, with_secret};
+use super::fixtures::{
+    KEY_PAIRS, NOW, SECRET, TestKeyPair, alice_claims, default_authenticator, encode, hs256, load,
+    with_secret,
+};
 
 #[tokio::test]
 async fn a_token_of_each_algorithm_is_accepted_by_its_public_key() {
-    for pair in PAIRS.iter() {
-        let identity = load(&pair.identity_config()).await.unwrap();
-        let caller = identity.verify(&pair.sign(None, &alice())).await.unwrap();
+    for pair in KEY_PAIRS.iter() {
+        let authenticator = load(&pair.auth_config()).await.unwrap();
+        let caller = authenticator
+            .verify(&pair.sign(None, &alice_claims()))
+            .await
+            .unwrap();
         assert_eq!(caller.user.unwrap().as_str(), "alice");
         assert_eq!(caller.name.as_deref(), Some("Alice"));
         assert_eq!((caller.role, caller.anonymous), (Role::User, false));
         assert_eq!(caller.issued_at, Some(NOW * 1_000));
         assert_eq!(caller.expires_at, (NOW + 3600) * 1_000);
     }
-    let identity = plain().await;
-    assert!(identity.verify(&hs256(SECRET, &alice())).await.is_ok());
+    let authenticator = default_authenticator().await;
+    assert!(
+        authenticator
+            .verify(&hs256(SECRET, &alice_claims()))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test]
 async fn a_key_of_the_same_kind_that_signed_something_else_is_refused() {
     for (pair, other) in [
-        (&PAIRS[0], Pair::rsa(2048)),
-        (&PAIRS[1], Pair::ec()),
-        (&PAIRS[2], Pair::ed()),
+        (&KEY_PAIRS[0], TestKeyPair::rsa(2048)),
+        (&KEY_PAIRS[1], TestKeyPair::ec()),
+        (&KEY_PAIRS[2], TestKeyPair::ed()),
     ] {
-        let identity = load(&pair.identity_config()).await.unwrap();
-        let refused = identity.verify(&other.sign(None, &alice())).await;
+        let authenticator = load(&pair.auth_config()).await.unwrap();
+        let refused = authenticator
+            .verify(&other.sign(None, &alice_claims()))
+            .await;
         assert_eq!(refused, Err(AuthError::Signature));
     }
-    let token = hs256("another secret of more than thirty-two bytes", &alice());
-    let refused = plain().await.verify(&token).await.unwrap_err();
+    let token = hs256(
+        "another secret of more than thirty-two bytes",
+        &alice_claims(),
+    );
+    let refused = default_authenticator()
+        .await
+        .verify(&token)
+        .await
+        .unwrap_err();
     assert_eq!(
         (refused.code().name(), refused),
         ("token_invalid", AuthError::Signature)
@@ -42,45 +62,51 @@ async fn a_key_of_the_same_kind_that_signed_something_else_is_refused() {
 
 #[tokio::test]
 async fn the_algorithm_is_the_configured_one_whatever_the_token_says() {
-    for pair in PAIRS.iter() {
-        let identity = load(&pair.identity_config()).await.unwrap();
-        for other in PAIRS.iter().filter(|other| other.name() != pair.name()) {
-            let refused = identity.verify(&other.sign(None, &alice())).await;
-            assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
+    for pair in KEY_PAIRS.iter() {
+        let authenticator = load(&pair.auth_config()).await.unwrap();
+        for other in KEY_PAIRS.iter().filter(|other| other.name() != pair.name()) {
+            let refused = authenticator
+                .verify(&other.sign(None, &alice_claims()))
+                .await;
+            assert_eq!(refused, Err(AuthError::Algorithm(pair.algorithm)));
         }
         // The public key is not secret: if it were accepted as an HS256 secret, anyone could sign tokens.
-        let forged = hs256(&pair.public_pem, &alice());
-        let refused = identity.verify(&forged).await;
-        assert_eq!(refused, Err(AuthError::Algorithm(pair.name())));
-        let refused = plain().await.verify(&pair.sign(None, &alice())).await;
-        assert_eq!(refused, Err(AuthError::Algorithm("HS256")));
+        let forged = hs256(&pair.public_pem, &alice_claims());
+        let refused = authenticator.verify(&forged).await;
+        assert_eq!(refused, Err(AuthError::Algorithm(pair.algorithm)));
+        let refused = default_authenticator()
+            .await
+            .verify(&pair.sign(None, &alice_claims()))
+            .await;
+        assert_eq!(refused, Err(AuthError::Algorithm(Algorithm::HS256)));
     }
 }
 
 #[tokio::test]
 async fn a_token_with_another_hash_size_is_rejected() {
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
-    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS512), &alice(), &key).unwrap();
+    let token =
+        jsonwebtoken::encode(&Header::new(Algorithm::HS512), &alice_claims(), &key).unwrap();
     assert_eq!(
-        plain().await.verify(&token).await,
-        Err(AuthError::Algorithm("HS256"))
+        default_authenticator().await.verify(&token).await,
+        Err(AuthError::Algorithm(Algorithm::HS256))
     );
 }
 
 #[tokio::test]
 async fn a_token_without_signature_is_refused() {
-    let claims = encode(&alice().to_string());
-    let mut identities = vec![plain().await];
-    for pair in PAIRS.iter() {
-        identities.push(load(&pair.identity_config()).await.unwrap());
+    let claims = encode(&alice_claims().to_string());
+    let mut authenticators = vec![default_authenticator().await];
+    for pair in KEY_PAIRS.iter() {
+        authenticators.push(load(&pair.auth_config()).await.unwrap());
     }
-    for identity in identities {
+    for authenticator in authenticators {
         for alg in [
             "none", "None", "NONE", "", "HS256", "RS256", "ES256", "EdDSA",
         ] {
             let head = encode(&json!({ "alg": alg, "typ": "JWT" }).to_string());
             for token in [format!("{head}.{claims}."), format!("{head}.{claims}")] {
-                let refused = identity.verify(&token).await.unwrap_err();
+                let refused = authenticator.verify(&token).await.unwrap_err();
                 assert_eq!(refused.code().name(), "token_invalid", "{alg}");
             }
         }
@@ -92,9 +118,9 @@ async fn a_head_that_demands_what_is_not_understood_is_refused() {
     let mut header = Header::new(Algorithm::HS256);
     header.crit = Some(vec!["exp".into()]);
     let key = jsonwebtoken::EncodingKey::from_secret(SECRET.as_bytes());
-    let token = jsonwebtoken::encode(&header, &alice(), &key).unwrap();
+    let token = jsonwebtoken::encode(&header, &alice_claims(), &key).unwrap();
     assert_eq!(
-        plain().await.verify(&token).await,
+        default_authenticator().await.verify(&token).await,
         Err(AuthError::Malformed)
     );
 }
@@ -112,7 +138,12 @@ async fn two_secrets_verify_and_the_first_signs() {
     let both = format!("{new}, {old}");
     let rotating = with_secret(only(&both)).await;
     for secret in [old, new] {
-        assert!(rotating.verify(&hs256(secret, &alice())).await.is_ok());
+        assert!(
+            rotating
+                .verify(&hs256(secret, &alice_claims()))
+                .await
+                .is_ok()
+        );
     }
     let grant = TokenGrant {
         user: Some("bob".parse().unwrap()),
@@ -138,31 +169,31 @@ async fn only_a_shared_secret_issues_tokens() {
         anonymous: false,
         ttl: std::time::Duration::from_secs(60),
     };
-    for pair in PAIRS.iter() {
-        let identity = load(&pair.identity_config()).await.unwrap();
-        assert_eq!(identity.issue(&grant), Err(TokenIssueError::NoSigningKey));
+    for pair in KEY_PAIRS.iter() {
+        let authenticator = load(&pair.auth_config()).await.unwrap();
+        assert_eq!(
+            authenticator.issue(&grant),
+            Err(TokenIssueError::NoSigningKey)
+        );
     }
     let nobody = TokenGrant {
         user: None,
         ..grant
     };
     assert!(matches!(
-        plain().await.issue(&nobody),
+        default_authenticator().await.issue(&nobody),
         Err(TokenIssueError::WouldBeRejected(_))
     ));
 }
 
 #[tokio::test]
 async fn keys_that_do_not_fit_are_refused_at_the_start() {
-    let weak = Pair::rsa(1024);
-    let mut refusals = vec![(
-        weak.identity_config(),
-        "the RSA key has 1024 bits".to_owned(),
-    )];
-    for pair in PAIRS.iter() {
-        for other in PAIRS.iter().filter(|other| other.name() != pair.name()) {
-            let mut config = pair.identity_config();
-            config.keys = match (config.keys, other.identity_config().keys) {
+    let weak = TestKeyPair::rsa(1024);
+    let mut refusals = vec![(weak.auth_config(), "the RSA key has 1024 bits".to_owned())];
+    for pair in KEY_PAIRS.iter() {
+        for other in KEY_PAIRS.iter().filter(|other| other.name() != pair.name()) {
+            let mut config = pair.auth_config();
+            config.keys = match (config.keys, other.auth_config().keys) {
                 (KeySource::PublicKey { algorithm, .. }, KeySource::PublicKey { pem, .. }) => {
                     KeySource::PublicKey { algorithm, pem }
                 }
@@ -175,7 +206,7 @@ async fn keys_that_do_not_fit_are_refused_at_the_start() {
         }
     }
     let private = rcgen::KeyPair::generate().unwrap().serialize_pem();
-    let mut config = PAIRS[1].identity_config();
+    let mut config = KEY_PAIRS[1].auth_config();
     config.keys = KeySource::PublicKey {
         algorithm: PublicAlgorithm::Es256,
         pem: PublicKeyPem::Text(private),
@@ -191,7 +222,7 @@ async fn keys_that_do_not_fit_are_refused_at_the_start() {
 async fn a_public_key_may_be_in_a_file_or_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key.pem");
-    let pair = &PAIRS[1];
+    let pair = &KEY_PAIRS[1];
     std::fs::write(&file, &pair.public_pem).unwrap();
     for public_key in [
         file.to_str().unwrap(),
@@ -202,8 +233,13 @@ async fn a_public_key_may_be_in_a_file_or_in_one_line() {
             public_key,
             ..AuthSettings::default()
         };
-        let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
-        assert!(identity.verify(&pair.sign(None, &alice())).await.is_ok());
+        let authenticator = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
+        assert!(
+            authenticator
+                .verify(&pair.sign(None, &alice_claims()))
+                .await
+                .is_ok()
+        );
     }
     std::fs::remove_file(&file).unwrap();
     let written = AuthSettings {

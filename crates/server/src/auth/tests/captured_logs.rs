@@ -9,37 +9,37 @@ use std::io::{self, Write};
 use std::sync::Once;
 
 thread_local! {
-    static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static LOG_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Log of this thread since the last `collect`.
-pub struct Logs(());
+pub struct CapturedLogs(());
 
-impl Logs {
-    pub fn collect() -> Logs {
+impl CapturedLogs {
+    pub fn collect() -> CapturedLogs {
         static STARTED: Once = Once::new();
         STARTED.call_once(|| {
             let subscriber = tracing_subscriber::fmt()
-                .with_writer(|| Here)
+                .with_writer(|| LogWriter)
                 .with_ansi(false);
             tracing::subscriber::set_global_default(subscriber.finish()).unwrap();
             tracing::callsite::rebuild_interest_cache();
         });
-        WRITTEN.take();
-        Logs(())
+        LOG_BUFFER.take();
+        CapturedLogs(())
     }
 
     pub fn text(&self) -> String {
-        WRITTEN.with_borrow(|written| String::from_utf8(written.clone()).unwrap())
+        LOG_BUFFER.with_borrow(|written| String::from_utf8(written.clone()).unwrap())
     }
 }
 
 /// Writes to the buffer of the current thread.
-struct Here;
+struct LogWriter;
 
-impl Write for Here {
+impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        WRITTEN.with_borrow_mut(|written| written.extend_from_slice(bytes));
+        LOG_BUFFER.with_borrow_mut(|written| written.extend_from_slice(bytes));
         Ok(bytes.len())
     }
 

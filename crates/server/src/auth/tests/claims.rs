@@ -4,13 +4,15 @@ use parlor_chat::api::caller::Role;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::fixtures::{NOW, SECRET, alice, alice_with, hs256, plain, with_secret};
+use super::fixtures::{
+    NOW, SECRET, alice_claims, alice_claims_with, default_authenticator, hs256, with_secret,
+};
 
 /// Verifies a token of Alice whose claims are changed like this.
 async fn verdict(changes: Value) -> Result<Caller, AuthError> {
-    plain()
+    default_authenticator()
         .await
-        .verify(&hs256(SECRET, &alice_with(&changes)))
+        .verify(&hs256(SECRET, &alice_claims_with(&changes)))
         .await
 }
 
@@ -26,14 +28,14 @@ async fn refused_claim(changes: Value) -> &'static str {
 
 #[tokio::test]
 async fn a_token_ends_with_the_leeway_after_its_time() {
-    let identity = plain().await;
+    let authenticator = default_authenticator().await;
     let end = (NOW + 3600) * 1_000;
-    let token = hs256(SECRET, &alice());
+    let token = hs256(SECRET, &alice_claims());
     for now in [end - 1, end, end + LEEWAY_MS - 1] {
-        assert!(identity.verify_at(&token, now).await.is_ok(), "{now}");
+        assert!(authenticator.verify_at(&token, now).await.is_ok(), "{now}");
     }
     for now in [end + LEEWAY_MS, end + LEEWAY_MS + 1, u64::MAX] {
-        let refused = identity.verify_at(&token, now).await.unwrap_err();
+        let refused = authenticator.verify_at(&token, now).await.unwrap_err();
         assert_eq!(
             (refused.code().name(), refused),
             ("token_expired", AuthError::Expired)
@@ -43,12 +45,15 @@ async fn a_token_ends_with_the_leeway_after_its_time() {
 
 #[tokio::test]
 async fn a_token_begins_with_the_leeway_before_its_time() {
-    let identity = plain().await;
+    let authenticator = default_authenticator().await;
     for claim in ["iat", "nbf"] {
-        let token = hs256(SECRET, &alice_with(&json!({ claim: NOW + 100 })));
+        let token = hs256(SECRET, &alice_claims_with(&json!({ claim: NOW + 100 })));
         let begin = (NOW + 100) * 1_000 - LEEWAY_MS;
-        assert!(identity.verify_at(&token, begin).await.is_ok());
-        let refused = identity.verify_at(&token, begin - 1).await.unwrap_err();
+        assert!(authenticator.verify_at(&token, begin).await.is_ok());
+        let refused = authenticator
+            .verify_at(&token, begin - 1)
+            .await
+            .unwrap_err();
         assert_eq!(
             (refused.code().name(), refused),
             ("token_not_yet_valid", AuthError::NotYetValid)
@@ -58,20 +63,20 @@ async fn a_token_begins_with_the_leeway_before_its_time() {
 
 #[tokio::test]
 async fn token_expiry_uses_the_injected_clock() {
-    let clock = super::fixtures::clock();
+    let clock = super::fixtures::test_clock();
     let written = AuthSettings {
         secret: SECRET,
         ..AuthSettings::default()
     };
     let config = AuthConfig::new(&written).unwrap();
     let data = std::path::Path::new("/nonexistent");
-    let identity = Authenticator::load(&config, data, Arc::new(clock.clone()))
+    let authenticator = Authenticator::load(&config, data, Arc::new(clock.clone()))
         .await
         .unwrap();
-    let token = hs256(SECRET, &alice());
-    assert!(identity.verify(&token).await.is_ok());
+    let token = hs256(SECRET, &alice_claims());
+    assert!(authenticator.verify(&token).await.is_ok());
     clock.advance(std::time::Duration::from_secs(3630));
-    assert_eq!(identity.verify(&token).await, Err(AuthError::Expired));
+    assert_eq!(authenticator.verify(&token).await, Err(AuthError::Expired));
 }
 
 #[tokio::test]
@@ -106,7 +111,7 @@ async fn claims_of_a_wrong_kind_are_refused_by_name() {
         ("sub", json!(7)),
         ("sub", json!("")),
         ("sub", json!("a:b")),
-        ("sub", json!("{alice}")),
+        ("sub", json!("{alice_claims}")),
         ("sub", json!("online")),
         ("sub", json!("x".repeat(129))),
         ("name", json!(7)),
@@ -196,7 +201,10 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
     .await;
     let iss = "https://id.example";
     for aud in [json!("chat"), json!(["mail", "chat"])] {
-        let token = hs256(SECRET, &alice_with(&json!({ "aud": aud, "iss": iss })));
+        let token = hs256(
+            SECRET,
+            &alice_claims_with(&json!({ "aud": aud, "iss": iss })),
+        );
         assert!(strict.verify(&token).await.is_ok(), "{aud}");
     }
     for (aud, iss, claim) in [
@@ -208,7 +216,10 @@ async fn audience_and_issuer_count_only_where_they_are_configured() {
         (json!("chat"), json!("https://id.example/"), "iss"),
         (json!("chat"), json!([iss]), "iss"),
     ] {
-        let token = hs256(SECRET, &alice_with(&json!({ "aud": aud, "iss": iss })));
+        let token = hs256(
+            SECRET,
+            &alice_claims_with(&json!({ "aud": aud, "iss": iss })),
+        );
         match strict.verify(&token).await {
             Err(AuthError::Claim { claim: refused, .. }) => assert_eq!(refused, claim),
             other => panic!("{aud} {iss}: {other:?}"),

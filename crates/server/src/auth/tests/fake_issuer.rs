@@ -12,10 +12,10 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::super::*;
-use super::fixtures::Pair;
+use super::fixtures::TestKeyPair;
 
 /// The server; it stops with the runtime of the test.
-pub struct Issuer {
+pub struct FakeIssuer {
     pub address: String,
     shared: Arc<Shared>,
 }
@@ -27,13 +27,13 @@ struct Shared {
     gate: Semaphore,
 }
 
-impl Issuer {
-    pub async fn start() -> Issuer {
+impl FakeIssuer {
+    pub async fn start() -> FakeIssuer {
         Self::serve(None).await
     }
 
     /// Starts a server with TLS. Returns the root certificate that verifies it, too.
-    pub async fn start_secure() -> (Issuer, RootCertStore) {
+    pub async fn start_secure() -> (FakeIssuer, RootCertStore) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let certificate = made.cert.der().clone();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -52,7 +52,7 @@ impl Issuer {
         )
     }
 
-    async fn serve(tls: Option<TlsAcceptor>) -> Issuer {
+    async fn serve(tls: Option<TlsAcceptor>) -> FakeIssuer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let address = match &tls {
@@ -81,11 +81,11 @@ impl Issuer {
                 });
             }
         });
-        Issuer { address, shared }
+        FakeIssuer { address, shared }
     }
 
     /// Responds with a key set of these keys.
-    pub fn publish(&self, keys: &[(Option<&str>, &Pair)]) {
+    pub fn publish(&self, keys: &[(Option<&str>, &TestKeyPair)]) {
         let keys: Vec<Value> = keys.iter().map(|(kid, pair)| pair.jwk(*kid)).collect();
         self.say(200, &json!({ "keys": keys }).to_string());
     }

@@ -33,40 +33,40 @@ pub fn encode(text: &str) -> String {
 
 /// Key pair of an issuer.
 #[derive(Clone)]
-pub struct Pair {
+pub struct TestKeyPair {
     pub algorithm: Algorithm,
     pub public_pem: String,
     pub private: EncodingKey,
 }
 
-impl Pair {
-    pub fn rsa(bits: usize) -> Pair {
+impl TestKeyPair {
+    pub fn rsa(bits: usize) -> TestKeyPair {
         let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, bits).unwrap();
         let ending = rsa::pkcs8::LineEnding::LF;
-        Pair {
+        TestKeyPair {
             algorithm: Algorithm::RS256,
             public_pem: key.to_public_key().to_public_key_pem(ending).unwrap(),
             private: EncodingKey::from_rsa_der(key.to_pkcs1_der().unwrap().as_bytes()),
         }
     }
 
-    pub fn ec() -> Pair {
+    pub fn ec() -> TestKeyPair {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
-        Pair {
+        TestKeyPair {
             algorithm: Algorithm::ES256,
             public_pem: key.public_key_pem(),
             private: EncodingKey::from_ec_pem(key.serialize_pem().as_bytes()).unwrap(),
         }
     }
 
-    pub fn ed() -> Pair {
+    pub fn ed() -> TestKeyPair {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
         // ring includes the public key in the private key document, and the JWT library cannot read that format.
         let mut der = vec![
             0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
         ];
         der.extend_from_slice(&key.serialized_der()[16..48]);
-        Pair {
+        TestKeyPair {
             algorithm: Algorithm::EdDSA,
             public_pem: key.public_key_pem(),
             private: EncodingKey::from_ed_der(&der),
@@ -93,7 +93,7 @@ impl Pair {
         }
     }
 
-    pub fn identity_config(&self) -> AuthConfig {
+    pub fn auth_config(&self) -> AuthConfig {
         AuthConfig::new(&AuthSettings {
             algorithm: self.name(),
             public_key: &self.public_pem,
@@ -104,16 +104,17 @@ impl Pair {
 }
 
 /// One key pair per algorithm, shared by all tests because generating RSA keys is slow.
-pub static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| [Pair::rsa(2048), Pair::ec(), Pair::ed()]);
+pub static KEY_PAIRS: LazyLock<[TestKeyPair; 3]> =
+    LazyLock::new(|| [TestKeyPair::rsa(2048), TestKeyPair::ec(), TestKeyPair::ed()]);
 
 /// Claims of a token of a user.
-pub fn alice() -> Value {
+pub fn alice_claims() -> Value {
     json!({ "sub": "alice", "name": "Alice", "iat": NOW, "exp": NOW + 3600 })
 }
 
 /// The claims of Alice with some replaced; `null` removes a claim.
-pub fn alice_with(changes: &Value) -> Value {
-    let mut claims = alice();
+pub fn alice_claims_with(changes: &Value) -> Value {
+    let mut claims = alice_claims();
     for (name, value) in changes.as_object().unwrap() {
         claims[name] = value.clone();
     }
@@ -127,13 +128,13 @@ pub fn hs256(secret: &str, claims: &Value) -> String {
     jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &key).unwrap()
 }
 
-pub fn clock() -> ManualClock {
+pub fn test_clock() -> ManualClock {
     ManualClock::new(NOW * 1_000)
 }
 
 pub async fn load(config: &AuthConfig) -> Result<Authenticator, AuthLoadError> {
     let nowhere = Path::new("/nonexistent");
-    Authenticator::load(config, nowhere, Arc::new(clock())).await
+    Authenticator::load(config, nowhere, Arc::new(test_clock())).await
 }
 
 /// An authenticator for HS256 with these settings.
@@ -141,7 +142,7 @@ pub async fn with_secret(written: AuthSettings<'_>) -> Authenticator {
     load(&AuthConfig::new(&written).unwrap()).await.unwrap()
 }
 
-pub async fn plain() -> Authenticator {
+pub async fn default_authenticator() -> Authenticator {
     with_secret(AuthSettings {
         secret: SECRET,
         ..AuthSettings::default()

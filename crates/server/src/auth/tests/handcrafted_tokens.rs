@@ -4,7 +4,10 @@ use jsonwebtoken::jwk::Jwk;
 use serde_json::json;
 
 use super::super::*;
-use super::fixtures::{ALPHABET, NOW, PAIRS, Pair, SECRET, alice, encode, hs256, load, plain};
+use super::fixtures::{
+    ALPHABET, KEY_PAIRS, NOW, SECRET, TestKeyPair, alice_claims, default_authenticator, encode,
+    hs256, load,
+};
 
 const HEAD: &str = r#"{"alg":"HS256"}"#;
 
@@ -24,7 +27,7 @@ fn alice_and(more: &str) -> String {
 
 #[tokio::test]
 async fn ambiguous_token_headers_are_rejected() {
-    let identity = plain().await;
+    let authenticator = default_authenticator().await;
     let claims = alice_and("");
     for head in [
         HEAD,
@@ -33,7 +36,7 @@ async fn ambiguous_token_headers_are_rejected() {
         // Unknown fields of the header are ignored.
         r#"{"alg":"HS256","typ":7,"typ":"JWT","jwk":"none"}"#,
     ] {
-        let verdict = identity.verify(&signed(head, &claims)).await;
+        let verdict = authenticator.verify(&signed(head, &claims)).await;
         assert!(verdict.is_ok(), "{head}: {verdict:?}");
     }
     for head in [
@@ -55,27 +58,27 @@ async fn ambiguous_token_headers_are_rejected() {
         "{}",
         "",
     ] {
-        let verdict = identity.verify(&signed(head, &claims)).await;
+        let verdict = authenticator.verify(&signed(head, &claims)).await;
         assert_eq!(verdict, Err(AuthError::Malformed), "{head}");
     }
 }
 
 #[tokio::test]
 async fn claims_that_are_written_twice_are_refused() {
-    let identity = plain().await;
+    let authenticator = default_authenticator().await;
     for more in [
         format!(r#","exp":{}"#, NOW + 999_999),
         r#","sub":"bob""#.to_owned(),
         r#","role":"admin","role":"user""#.to_owned(),
     ] {
-        let verdict = identity.verify(&signed(HEAD, &alice_and(&more))).await;
+        let verdict = authenticator.verify(&signed(HEAD, &alice_and(&more))).await;
         assert_eq!(verdict, Err(AuthError::Malformed), "{more}");
     }
 }
 
 #[tokio::test]
 async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
-    let identity = plain().await;
+    let authenticator = default_authenticator().await;
     let deep = |claim: &str| {
         let (open, close) = ("[".repeat(200), "]".repeat(200));
         alice_and(&format!(r#","{claim}":{open}{close}"#))
@@ -100,22 +103,25 @@ async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
         &deep("aud"),
         &alice_and(",}"),
     ] {
-        let refused = identity.verify(&signed(HEAD, claims)).await.unwrap_err();
+        let refused = authenticator
+            .verify(&signed(HEAD, claims))
+            .await
+            .unwrap_err();
         assert_eq!(refused.code().name(), "token_invalid", "{claims}");
     }
     // Unknown claims are not parsed.
-    let verdict = identity.verify(&signed(HEAD, &deep("x"))).await;
+    let verdict = authenticator.verify(&signed(HEAD, &deep("x"))).await;
     assert!(verdict.is_ok(), "{verdict:?}");
     let zero = r#"{"sub":"alice","iat":0,"exp":-0.0}"#;
-    let verdict = identity.verify(&signed(HEAD, zero)).await;
+    let verdict = authenticator.verify(&signed(HEAD, zero)).await;
     assert_eq!(verdict, Err(AuthError::Expired));
 }
 
 #[tokio::test]
 async fn non_canonical_base64_tokens_are_rejected() {
-    let identity = plain().await;
-    let good = hs256(SECRET, &alice());
-    assert!(identity.verify(&good).await.is_ok());
+    let authenticator = default_authenticator().await;
+    let good = hs256(SECRET, &alice_claims());
+    assert!(authenticator.verify(&good).await.is_ok());
     let last = good.bytes().last().unwrap();
     let at = ALPHABET.iter().position(|letter| *letter == last).unwrap();
     // The last letter of an encoded 32-byte value has two unused bits.
@@ -133,33 +139,39 @@ async fn non_canonical_base64_tokens_are_rejected() {
         good.replacen('.', ". ", 1),
         padded.join("."),
     ] {
-        let refused = identity.verify(&token).await.unwrap_err();
+        let refused = authenticator.verify(&token).await.unwrap_err();
         assert_eq!(refused.code().name(), "token_invalid", "{token}");
     }
 }
 
 #[tokio::test]
 async fn a_key_that_comes_with_the_token_is_not_trusted() {
-    let (pair, thief) = (&PAIRS[1], Pair::ec());
-    let identity = load(&pair.identity_config()).await.unwrap();
+    let (pair, thief) = (&KEY_PAIRS[1], TestKeyPair::ec());
+    let authenticator = load(&pair.auth_config()).await.unwrap();
     let mut header = Header::new(Algorithm::ES256);
     header.jwk = Some(Jwk::from_encoding_key(&thief.private, Algorithm::ES256).unwrap());
     header.jku = Some("http://127.0.0.1:1/jwks.json".to_owned());
     header.x5u.clone_from(&header.jku);
-    let token = jsonwebtoken::encode(&header, &alice(), &thief.private).unwrap();
-    assert_eq!(identity.verify(&token).await, Err(AuthError::Signature));
+    let token = jsonwebtoken::encode(&header, &alice_claims(), &thief.private).unwrap();
+    assert_eq!(
+        authenticator.verify(&token).await,
+        Err(AuthError::Signature)
+    );
 }
 
 #[tokio::test]
 async fn an_all_zero_signature_is_rejected() {
-    for pair in PAIRS.iter() {
-        let identity = load(&pair.identity_config()).await.unwrap();
+    for pair in KEY_PAIRS.iter() {
+        let authenticator = load(&pair.auth_config()).await.unwrap();
         let good = pair.sign(
             None,
             &json!({ "sub": "alice", "iat": NOW, "exp": NOW + 60 }),
         );
         let (message, signature) = good.rsplit_once('.').unwrap();
         let token = format!("{message}.{}", "A".repeat(signature.len()));
-        assert_eq!(identity.verify(&token).await, Err(AuthError::Signature));
+        assert_eq!(
+            authenticator.verify(&token).await,
+            Err(AuthError::Signature)
+        );
     }
 }

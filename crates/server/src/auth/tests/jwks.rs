@@ -8,37 +8,40 @@ use serde_json::{Value, json};
 
 use super::super::jwks::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
 use super::super::*;
-use super::captured_logs::Logs;
-use super::fake_issuer::Issuer;
-use super::fixtures::{PAIRS, Pair, alice_with, clock, load};
+use super::captured_logs::CapturedLogs;
+use super::fake_issuer::FakeIssuer;
+use super::fixtures::{KEY_PAIRS, TestKeyPair, alice_claims_with, load, test_clock};
 
 /// A token of a user that outlives all clock changes of the tests.
-pub fn token(pair: &Pair, kid: Option<&str>) -> String {
-    pair.sign(kid, &alice_with(&json!({ "exp": 9_000_000_000_u64 })))
+pub fn token(pair: &TestKeyPair, kid: Option<&str>) -> String {
+    pair.sign(
+        kid,
+        &alice_claims_with(&json!({ "exp": 9_000_000_000_u64 })),
+    )
 }
 
-pub async fn follow(issuer: &Issuer) -> (Authenticator, ManualClock) {
-    let clock = clock();
+pub async fn authenticator_for(issuer: &FakeIssuer) -> (Authenticator, ManualClock) {
+    let clock = test_clock();
     let data = Path::new("/nonexistent");
     let config = issuer.config("ES256");
-    let identity = Authenticator::load(&config, data, Arc::new(clock.clone()))
+    let authenticator = Authenticator::load(&config, data, Arc::new(clock.clone()))
         .await
         .unwrap();
-    (identity, clock)
+    (authenticator, clock)
 }
 
-pub fn pass(clock: &ManualClock, ms: u64) {
+pub fn advance(clock: &ManualClock, ms: u64) {
     clock.advance(Duration::from_millis(ms));
 }
 
 #[tokio::test]
 async fn a_set_of_each_algorithm_is_read_from_a_file_and_from_an_address() {
     let folder = tempfile::tempdir().unwrap();
-    let issuer = Issuer::start().await;
-    let all: Vec<(Option<&str>, &Pair)> = ["a", "b", "c"]
+    let issuer = FakeIssuer::start().await;
+    let all: Vec<(Option<&str>, &TestKeyPair)> = ["a", "b", "c"]
         .into_iter()
         .map(Some)
-        .zip(PAIRS.iter())
+        .zip(KEY_PAIRS.iter())
         .collect();
     issuer.publish(&all);
     let file = folder.path().join("jwks.json");
@@ -51,27 +54,30 @@ async fn a_set_of_each_algorithm_is_read_from_a_file_and_from_an_address() {
                 jwks,
                 ..AuthSettings::default()
             };
-            let identity = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
+            let authenticator = load(&AuthConfig::new(&written).unwrap()).await.unwrap();
             for kid in [kid, None] {
                 assert!(
-                    identity.verify(&token(pair, kid)).await.is_ok(),
+                    authenticator.verify(&token(pair, kid)).await.is_ok(),
                     "{} {kid:?}",
                     pair.name()
                 );
             }
             let forged = match pair.name() {
                 "RS256" => continue,
-                "ES256" => token(&Pair::ec(), kid),
-                _ => token(&Pair::ed(), kid),
+                "ES256" => token(&TestKeyPair::ec(), kid),
+                _ => token(&TestKeyPair::ed(), kid),
             };
-            assert_eq!(identity.verify(&forged).await, Err(AuthError::Signature));
+            assert_eq!(
+                authenticator.verify(&forged).await,
+                Err(AuthError::Signature)
+            );
         }
     }
 }
 
 #[tokio::test]
 async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
-    let pair = &PAIRS[2];
+    let pair = &KEY_PAIRS[2];
     let good = pair.jwk(Some("good"));
     let with = |name: &str, value: Value| {
         let mut key = good.clone();
@@ -88,8 +94,8 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
         with("x", json!("!")),
         with("kty", json!("oct")),
         json!({ "kty": "oct", "k": good["x"], "kid": "good" }),
-        PAIRS[1].jwk(Some("good")),
-        Pair::rsa(1024).jwk(Some("good")),
+        KEY_PAIRS[1].jwk(Some("good")),
+        TestKeyPair::rsa(1024).jwk(Some("good")),
         json!({}),
         json!(7),
     ];
@@ -121,13 +127,13 @@ async fn keys_for_another_purpose_and_broken_ones_do_not_count() {
             PublicKeyError::NotAKeySet
         );
     }
-    let weak = json!({ "keys": [Pair::rsa(1024).jwk(None)] }).to_string();
+    let weak = json!({ "keys": [TestKeyPair::rsa(1024).jwk(None)] }).to_string();
     assert!(public_keys::parse_key_set(weak.as_bytes(), PublicAlgorithm::Rs256).is_err());
 }
 
 #[tokio::test]
 async fn a_private_key_in_a_set_is_not_used() {
-    for (pair, algorithm) in PAIRS.iter().zip([
+    for (pair, algorithm) in KEY_PAIRS.iter().zip([
         PublicAlgorithm::Rs256,
         PublicAlgorithm::Es256,
         PublicAlgorithm::EdDsa,
@@ -149,7 +155,7 @@ async fn a_private_key_in_a_set_is_not_used() {
 
 #[tokio::test]
 async fn an_rsa_key_needs_a_sound_exponent() {
-    let good = PAIRS[0].jwk(None);
+    let good = KEY_PAIRS[0].jwk(None);
     for (exponent, sound) in [("AQAB", true), ("Aw", true), ("AAAAAw", true)]
         .into_iter()
         .chain(["", "AA", "AQ", "Ag", "AQAA", "AQABAQABAQAB"].map(|bad| (bad, false)))
@@ -194,66 +200,86 @@ async fn a_file_must_be_right_at_the_start() {
 
 #[tokio::test]
 async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allowed() {
-    let (first, second, stranger) = (Pair::ec(), Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (first, second, stranger) = (TestKeyPair::ec(), TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
-    let (identity, clock) = follow(&issuer).await;
-    assert!(identity.verify(&token(&first, Some("1"))).await.is_ok());
+    let (authenticator, clock) = authenticator_for(&issuer).await;
+    assert!(
+        authenticator
+            .verify(&token(&first, Some("1")))
+            .await
+            .is_ok()
+    );
     assert_eq!(issuer.asked(), 1);
 
     issuer.publish(&[(Some("1"), &first), (Some("2"), &second)]);
     assert_eq!(
-        identity.verify(&token(&second, Some("2"))).await,
+        authenticator.verify(&token(&second, Some("2"))).await,
         Err(AuthError::UnknownKey)
     );
     assert_eq!(issuer.asked(), 1);
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
-    assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
+    assert!(
+        authenticator
+            .verify(&token(&second, Some("2")))
+            .await
+            .is_ok()
+    );
     assert_eq!(issuer.asked(), 2);
 
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
     for kid in ["x", "y", "z"] {
-        let refused = identity.verify(&token(&stranger, Some(kid))).await;
+        let refused = authenticator.verify(&token(&stranger, Some(kid))).await;
         assert_eq!(refused, Err(AuthError::UnknownKey));
     }
     assert_eq!(issuer.asked(), 3);
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
     // A wrong signature of a known key does not start a fetch.
-    let refused = identity.verify(&token(&stranger, Some("2"))).await;
+    let refused = authenticator.verify(&token(&stranger, Some("2"))).await;
     assert_eq!((refused, issuer.asked()), (Err(AuthError::Signature), 3));
 }
 
 #[tokio::test]
 async fn a_set_without_ids_is_followed_too() {
-    let (first, second) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(None, &first)]);
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     issuer.publish(&[(None, &second)]);
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
-    assert!(identity.verify(&token(&first, None)).await.is_ok());
-    assert!(identity.verify(&token(&second, None)).await.is_ok());
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
+    assert!(authenticator.verify(&token(&first, None)).await.is_ok());
+    assert!(authenticator.verify(&token(&second, None)).await.is_ok());
     assert_eq!(
-        identity.verify(&token(&first, None)).await,
+        authenticator.verify(&token(&first, None)).await,
         Err(AuthError::Signature)
     );
 }
 
 #[tokio::test]
 async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
-    let (old, new) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (old, new) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("old"), &old), (Some("new"), &new)]);
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     issuer.publish(&[(Some("new"), &new)]);
-    pass(&clock, MAX_KEY_AGE_MS - 1);
-    assert!(identity.verify(&token(&old, Some("old"))).await.is_ok());
+    advance(&clock, MAX_KEY_AGE_MS - 1);
+    assert!(
+        authenticator
+            .verify(&token(&old, Some("old")))
+            .await
+            .is_ok()
+    );
     assert_eq!(issuer.asked(), 1);
-    pass(&clock, 1);
+    advance(&clock, 1);
     // This token does not wait for the fetch that it starts.
-    assert!(identity.verify(&token(&new, Some("new"))).await.is_ok());
+    assert!(
+        authenticator
+            .verify(&token(&new, Some("new")))
+            .await
+            .is_ok()
+    );
     eventually("the old key is gone", async || {
-        identity.verify(&token(&old, Some("old"))).await == Err(AuthError::UnknownKey)
+        authenticator.verify(&token(&old, Some("old"))).await == Err(AuthError::UnknownKey)
     })
     .await;
     assert_eq!(issuer.asked(), 2);
@@ -261,60 +287,60 @@ async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
 
 #[tokio::test]
 async fn stale_keys_are_refreshed_before_a_token_is_verified() {
-    let (old, new) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (old, new) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("old"), &old)]);
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     issuer.publish(&[(Some("new"), &new)]);
-    pass(&clock, 2 * MAX_KEY_AGE_MS);
-    let refused = identity.verify(&token(&old, Some("old"))).await;
+    advance(&clock, 2 * MAX_KEY_AGE_MS);
+    let refused = authenticator.verify(&token(&old, Some("old"))).await;
     assert_eq!((refused, issuer.asked()), (Err(AuthError::UnknownKey), 2));
 }
 
 #[tokio::test]
 async fn many_tokens_with_an_unknown_key_cause_one_fetch_and_all_wait_for_it() {
-    let (first, second) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     issuer.publish(&[(Some("2"), &second)]);
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
     let token = token(&second, Some("2"));
-    let all = futures_util::future::join_all((0..50).map(|_| identity.verify(&token))).await;
+    let all = futures_util::future::join_all((0..50).map(|_| authenticator.verify(&token))).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
     assert_eq!(issuer.asked(), 2);
 }
 
 #[tokio::test]
 async fn a_fetch_goes_on_when_its_caller_goes_away() {
-    let (first, second) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
-    let (identity, clock) = follow(&issuer).await;
-    let identity = Arc::new(identity);
+    let (authenticator, clock) = authenticator_for(&issuer).await;
+    let authenticator = Arc::new(authenticator);
     issuer.publish(&[(Some("2"), &second)]);
     issuer.hold();
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
     let token = token(&second, Some("2"));
     let caller = tokio::spawn({
-        let (identity, token) = (Arc::clone(&identity), token.clone());
-        async move { identity.verify(&token).await }
+        let (authenticator, token) = (Arc::clone(&authenticator), token.clone());
+        async move { authenticator.verify(&token).await }
     });
     eventually("the issuer is asked", async || issuer.asked() == 2).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     issuer.release();
-    assert!(identity.verify(&token).await.is_ok());
+    assert!(authenticator.verify(&token).await.is_ok());
     assert_eq!(issuer.asked(), 2);
 }
 
 #[tokio::test]
 async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
-    let logs = Logs::collect();
-    let (first, second) = (Pair::ec(), Pair::ec());
-    let issuer = Issuer::start().await;
+    let logs = CapturedLogs::collect();
+    let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
+    let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     // Each of these would be usable, except for its status or its length.
     let set = json!({ "keys": [second.jwk(Some("2"))] }).to_string();
     let huge = set.replacen('{', &format!("{{\"x\":\"{}\",", "x".repeat(2_000_000)), 1);
@@ -329,8 +355,8 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
     ];
     for fail in failures {
         fail();
-        pass(&clock, MIN_FETCH_INTERVAL_MS);
-        let refused = identity
+        advance(&clock, MIN_FETCH_INTERVAL_MS);
+        let refused = authenticator
             .verify(&token(&second, Some("2")))
             .await
             .unwrap_err();
@@ -338,7 +364,12 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
             (refused.code().name(), refused),
             ("keys_unavailable", AuthError::KeysUnavailable)
         );
-        assert!(identity.verify(&token(&first, Some("1"))).await.is_ok());
+        assert!(
+            authenticator
+                .verify(&token(&first, Some("1")))
+                .await
+                .is_ok()
+        );
     }
     assert_eq!(issuer.asked(), 1 + failures.len());
     let text = logs.text();
@@ -352,34 +383,39 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
         "{text}"
     );
     issuer.publish(&[(Some("2"), &second)]);
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
-    assert!(identity.verify(&token(&second, Some("2"))).await.is_ok());
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
+    assert!(
+        authenticator
+            .verify(&token(&second, Some("2")))
+            .await
+            .is_ok()
+    );
     assert_eq!(logs.text().matches("fetched the key set again").count(), 1);
 }
 
 #[tokio::test]
 async fn an_issuer_that_is_away_at_the_start_is_asked_again() {
-    let pair = Pair::ec();
-    let issuer = Issuer::start().await;
+    let pair = TestKeyPair::ec();
+    let issuer = FakeIssuer::start().await;
     issuer.say(503, "");
-    let (identity, clock) = follow(&issuer).await;
+    let (authenticator, clock) = authenticator_for(&issuer).await;
     let token = token(&pair, Some("1"));
     assert_eq!(
-        identity.verify(&token).await,
+        authenticator.verify(&token).await,
         Err(AuthError::KeysUnavailable)
     );
     issuer.publish(&[(Some("1"), &pair)]);
     assert_eq!(
-        identity.verify(&token).await,
+        authenticator.verify(&token).await,
         Err(AuthError::KeysUnavailable)
     );
-    pass(&clock, MIN_FETCH_INTERVAL_MS);
-    assert!(identity.verify(&token).await.is_ok());
+    advance(&clock, MIN_FETCH_INTERVAL_MS);
+    assert!(authenticator.verify(&token).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_issuer_that_never_answers_is_given_up() {
-    let issuer = Issuer::start().await;
+    let issuer = FakeIssuer::start().await;
     issuer.hold();
     let KeySource::Jwks { location, .. } = issuer.config("ES256").keys else {
         unreachable!()
@@ -393,8 +429,8 @@ async fn an_issuer_that_never_answers_is_given_up() {
 
 #[tokio::test]
 async fn https_is_checked_with_the_trusted_authorities() {
-    let pair = Pair::ec();
-    let (issuer, roots) = Issuer::start_secure().await;
+    let pair = TestKeyPair::ec();
+    let (issuer, roots) = FakeIssuer::start_secure().await;
     issuer.publish(&[(Some("1"), &pair)]);
     let location = |address: &str| JwksLocation::Url(address.parse().unwrap());
     let trusting = KeySetFetcher::with_roots(location(&issuer.address), roots.clone()).unwrap();
@@ -405,7 +441,7 @@ async fn https_is_checked_with_the_trusted_authorities() {
     let jwt = Jwt::read(&signed, Algorithm::ES256).unwrap();
     assert!(set.verify(&jwt, 1).await.is_ok());
 
-    let (_, others) = Issuer::start_secure().await;
+    let (_, others) = FakeIssuer::start_secure().await;
     let stranger = KeySetFetcher::with_roots(location(&issuer.address), others).unwrap();
     let refused = stranger.fetch().await.unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");

@@ -5,7 +5,9 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use super::super::*;
-use super::fixtures::{PAIRS, SECRET, alice, alice_with, hs256, load, plain};
+use super::fixtures::{
+    KEY_PAIRS, SECRET, alice_claims, alice_claims_with, default_authenticator, hs256, load,
+};
 
 /// Changes, inserts or removes bytes, cuts the token off, or repeats its end.
 fn mutate(random: &mut StdRng, token: &str) -> String {
@@ -28,16 +30,20 @@ fn mutate(random: &mut StdRng, token: &str) -> String {
 #[tokio::test]
 async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
     let mut random = StdRng::seed_from_u64(7);
-    let mut cases = vec![(plain().await, hs256(SECRET, &alice()), 4_000)];
-    for pair in PAIRS.iter() {
-        let identity = load(&pair.identity_config()).await.unwrap();
-        cases.push((identity, pair.sign(Some("k1"), &alice()), 1_000));
+    let mut cases = vec![(
+        default_authenticator().await,
+        hs256(SECRET, &alice_claims()),
+        4_000,
+    )];
+    for pair in KEY_PAIRS.iter() {
+        let authenticator = load(&pair.auth_config()).await.unwrap();
+        cases.push((authenticator, pair.sign(Some("k1"), &alice_claims()), 1_000));
     }
-    for (identity, good, count) in cases {
-        let caller = identity.verify(&good).await.unwrap();
+    for (authenticator, good, count) in cases {
+        let caller = authenticator.verify(&good).await.unwrap();
         for _ in 0..count {
             let token = mutate(&mut random, &good);
-            match identity.verify(&token).await {
+            match authenticator.verify(&token).await {
                 Ok(found) => assert_eq!((&token, found), (&good, caller.clone())),
                 Err(error) => assert!(
                     ["token_invalid", "token_missing"].contains(&error.code().name()),
@@ -50,15 +56,18 @@ async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
 
 #[tokio::test]
 async fn texts_that_are_no_tokens_are_refused() {
-    let identity = plain().await;
-    assert_eq!(identity.verify("").await, Err(AuthError::Missing));
-    let long = hs256(SECRET, &alice_with(&json!({ "x": "A".repeat(16_000) })));
+    let authenticator = default_authenticator().await;
+    assert_eq!(authenticator.verify("").await, Err(AuthError::Missing));
+    let long = hs256(
+        SECRET,
+        &alice_claims_with(&json!({ "x": "A".repeat(16_000) })),
+    );
     let deep = format!("{}.e30.AA", "W1".repeat(5_000));
     for token in [
         " ", ".", "..", "...", "a.b.c", "\0\0\0", "é.é.é", "e30.e30.", "null", &long, &deep,
     ] {
         assert_eq!(
-            identity.verify(token).await,
+            authenticator.verify(token).await,
             Err(AuthError::Malformed),
             "{token}"
         );

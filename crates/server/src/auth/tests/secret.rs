@@ -3,12 +3,12 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::*;
-use super::captured_logs::Logs;
-use super::fixtures::{alice, clock, hs256};
+use super::captured_logs::CapturedLogs;
+use super::fixtures::{alice_claims, clock, hs256};
 
 async fn open(data: &Path) -> Result<Authenticator, AuthLoadError> {
     let config = AuthConfig::new(&AuthSettings::default()).unwrap();
-    Authenticator::load(&config, data, Arc::new(clock())).await
+    Authenticator::load(&config, data, Arc::new(test_clock())).await
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn the_generated_secret_is_kept_and_readable_by_its_owner_only() {
         .collect();
     assert_eq!(names, [SECRET_FILE]);
     let secret = std::fs::read_to_string(data.join(SECRET_FILE)).unwrap();
-    let token = hs256(secret.trim(), &alice());
+    let token = hs256(secret.trim(), &alice_claims());
     assert!(first.verify(&token).await.is_ok());
     assert!(open(&data).await.unwrap().verify(&token).await.is_ok());
 }
@@ -101,7 +101,7 @@ async fn a_link_is_followed_to_a_secret_but_nothing_is_written_through_it() {
     );
     assert!(!real.exists());
     std::fs::write(&real, "ab".repeat(32)).unwrap();
-    let token = hs256(&"ab".repeat(32), &alice());
+    let token = hs256(&"ab".repeat(32), &alice_claims());
     assert!(open(&data).await.unwrap().verify(&token).await.is_ok());
 }
 
@@ -116,7 +116,7 @@ async fn a_folder_that_cannot_be_written_is_told() {
 
 #[tokio::test]
 async fn a_secret_that_others_can_read_is_warned_about_and_not_shown() {
-    let logs = Logs::collect();
+    let logs = CapturedLogs::collect();
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).await.unwrap();
     assert_eq!(logs.text(), "");

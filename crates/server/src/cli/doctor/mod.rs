@@ -127,7 +127,7 @@ async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
 
 /// Checks the store; also returns the store if it could be opened.
 async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Reader>)> {
-    let embedded = config.store.options.url == StoreUrl::Embedded;
+    let embedded = config.store.url == StoreUrl::Embedded;
     let mut findings = if embedded {
         embedded::check_folder(config)
     } else {

@@ -21,7 +21,7 @@ pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
     if findings[0].level == Severity::Fail {
         return findings;
     }
-    let cluster = matches!(config.store.options.url, StoreUrl::Cluster { .. });
+    let cluster = matches!(config.store.url, StoreUrl::Cluster { .. });
     if cluster {
         findings.push(check_cluster_slots(reader).await);
     }
@@ -81,7 +81,7 @@ async fn check_cluster_slots(reader: &Reader) -> Finding {
 }
 
 async fn check_reachable(reader: &Reader, config: &Config) -> Finding {
-    let url = &config.store.options.url;
+    let url = &config.store.url;
     let start = Instant::now();
     match reader.ask::<String>(&redis::cmd("PING")).await {
         Ok(_) => Finding::ok(

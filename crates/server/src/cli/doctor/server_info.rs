@@ -18,7 +18,7 @@ pub fn cli(config: &Config) -> String {
         tls,
         database,
         ..
-    } = &config.store.options.url
+    } = &config.store.url
     else {
         return "redis-cli -h <host> -p <port>".into();
     };

@@ -140,8 +140,8 @@ fn options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<Store
     Ok(StoreOptions {
         data_folder: (url == StoreUrl::Embedded).then(|| config.server.data_folder.clone()),
         url,
-        timeout: config.store.options.timeout.max(MIN_REQUEST_TIMEOUT),
-        ..config.store.options.clone()
+        timeout: config.store.timeout.max(MIN_REQUEST_TIMEOUT),
+        ..config.store.clone()
     })
 }
 

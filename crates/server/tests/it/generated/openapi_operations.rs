@@ -2,6 +2,7 @@
 
 use parlor_chat::api::operation::AuthRequirement;
 use parlor_chat::api::operation::CreatesResource;
+use serde_json::Value;
 use utoipa::openapi::path::{
     Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
 };
@@ -10,9 +11,12 @@ use utoipa::openapi::response::{Response, ResponseBuilder};
 use utoipa::openapi::schema::{Object, Schema};
 use utoipa::openapi::{Content, Ref, RefOr, Required};
 
-use super::{ACTING_USER_PARAMETER, IDEMPOTENCY_KEY_PARAMETER, Shape, error_responses};
-use crate::http::request_decoder;
-use crate::http::routes::Route;
+use parlor_server::http::idempotency_field;
+use parlor_server::http::operation_schema::OperationSchema;
+use parlor_server::http::routes::Route;
+
+use super::openapi::{ACTING_USER_PARAMETER, IDEMPOTENCY_KEY_PARAMETER};
+use super::{camel_case, openapi_errors};
 
 const JSON: &str = "application/json";
 
@@ -24,32 +28,32 @@ pub(super) fn group(route: &Route) -> &'static str {
 
 /// Schemas that a route refers to.
 pub(super) fn schemas(route: &Route) -> Vec<(String, RefOr<Schema>)> {
-    let shape = route.shape();
-    let rest = body_fields(route, &shape);
-    let mut schemas = shape.components;
-    if route.method.has_body() && !rest.properties.is_empty() {
-        schemas.push((shape.name, RefOr::T(Schema::Object(rest))));
+    let schema = (route.schema)();
+    let rest = body_fields(route, &schema);
+    let mut schemas = schema.components;
+    if route.has_body() && !rest.properties.is_empty() {
+        schemas.push((schema.name, RefOr::T(Schema::Object(rest))));
     }
     schemas
 }
 
-pub(in crate::http) fn openapi_operation(route: &Route) -> Operation {
-    let shape = route.shape();
-    let rest = body_fields(route, &shape);
+pub(super) fn openapi_operation(route: &Route) -> Operation {
+    let schema = (route.schema)();
+    let rest = body_fields(route, &schema);
     let mut operation = OperationBuilder::new()
-        .operation_id(Some(operation_id(route.info.name)))
+        .operation_id(Some(camel_case(route.info.name)))
         .tag(group(route))
         .summary(Some(route.info.summary))
-        .description(description(route.info.summary, &shape));
-    for parameter in path_parameters(route, &shape) {
+        .description(description(route.info.summary, &schema));
+    for parameter in path_parameters(route, &schema) {
         operation = operation.parameter(parameter);
     }
-    if !route.method.has_body() {
+    if !route.has_body() {
         for parameter in query_parameters(&rest) {
             operation = operation.parameter(parameter);
         }
     } else if !rest.properties.is_empty() {
-        operation = operation.request_body(Some(body(&shape, &rest)));
+        operation = operation.request_body(Some(body(&schema, &rest)));
     }
     if route.auth == AuthRequirement::None {
         operation = operation.securities(Some([]));
@@ -59,9 +63,9 @@ pub(in crate::http) fn openapi_operation(route: &Route) -> Operation {
     if accepts_idempotency_key(route) {
         operation = operation.parameter_ref(parameter(IDEMPOTENCY_KEY_PARAMETER));
     }
-    operation = operation.responses(error_responses::error_responses(route.info.codes));
+    operation = operation.responses(openapi_errors::error_responses(route.info.codes));
     for status in statuses(route.creates_resource) {
-        operation = operation.response(*status, success_response(&shape));
+        operation = operation.response(*status, success_response(&schema));
     }
     operation.build()
 }
@@ -72,9 +76,9 @@ fn parameter(name: &str) -> Ref {
 
 /// True if a request can have an idempotency key.
 pub(super) fn accepts_idempotency_key(route: &Route) -> bool {
-    let shape = route.shape();
-    let fields = shape.request.properties.keys().map(String::as_str);
-    route.method.has_body() && request_decoder::idempotency_field(fields).is_some()
+    let schema = (route.schema)();
+    let fields = schema.request.properties.keys().map(String::as_str);
+    route.has_body() && idempotency_field(fields).is_some()
 }
 
 const fn statuses(creates: CreatesResource) -> &'static [&'static str] {
@@ -86,14 +90,14 @@ const fn statuses(creates: CreatesResource) -> &'static [&'static str] {
 }
 
 /// Description, if it differs from the summary.
-fn description(summary: &str, shape: &Shape) -> Option<String> {
-    let text = shape.request.description.clone()?;
+fn description(summary: &str, schema: &OperationSchema) -> Option<String> {
+    let text = schema.request.description.clone()?;
     (text.trim_end_matches('.') != summary).then_some(text)
 }
 
 /// The request without the fields that the path sets.
-fn body_fields(route: &Route, shape: &Shape) -> Object {
-    let mut rest = shape.request.clone();
+fn body_fields(route: &Route, schema: &OperationSchema) -> Object {
+    let mut rest = schema.request.clone();
     for (_, field) in route.path_parameters() {
         rest.properties.shift_remove(field);
         rest.required.retain(|required| required != field);
@@ -101,18 +105,35 @@ fn body_fields(route: &Route, shape: &Shape) -> Object {
     rest
 }
 
-fn path_parameters(route: &Route, shape: &Shape) -> impl Iterator<Item = Parameter> {
+fn path_parameters(route: &Route, schema: &OperationSchema) -> impl Iterator<Item = Parameter> {
     route.path_parameters().map(|(name, field)| {
-        let schema = shape.request.properties.get(field).cloned();
+        let property = schema.request.properties.get(field).cloned();
         ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Path)
             .required(Required::True)
-            .description(schema.as_ref().and_then(description_of))
-            .example(schema.as_ref().and_then(|schema| shape.example(schema)))
-            .schema(schema.map(without_description))
+            .description(property.as_ref().and_then(description_of))
+            .example(
+                property
+                    .as_ref()
+                    .and_then(|property| example(schema, property)),
+            )
+            .schema(property.map(without_description))
             .build()
     })
+}
+
+/// Example of a path parameter, so that a request can be sent from the page at once.
+fn example(schema: &OperationSchema, property: &RefOr<Schema>) -> Option<Value> {
+    let RefOr::Ref(to) = property else {
+        return None;
+    };
+    let name = to.ref_location.rsplit('/').next()?;
+    let found = schema.components.iter().find(|(known, _)| known == name);
+    match found {
+        Some((_, RefOr::T(Schema::Object(object)))) => object.examples.first().cloned(),
+        _ => None,
+    }
 }
 
 fn query_parameters(rest: &Object) -> impl Iterator<Item = Parameter> {
@@ -132,7 +153,7 @@ fn query_parameters(rest: &Object) -> impl Iterator<Item = Parameter> {
     })
 }
 
-fn body(shape: &Shape, rest: &Object) -> RequestBody {
+fn body(schema: &OperationSchema, rest: &Object) -> RequestBody {
     let required = if rest.required.is_empty() {
         Required::False
     } else {
@@ -141,17 +162,17 @@ fn body(shape: &Shape, rest: &Object) -> RequestBody {
     RequestBodyBuilder::new()
         .content(
             JSON,
-            Content::new(Some(Ref::from_schema_name(shape.name.as_str()))),
+            Content::new(Some(Ref::from_schema_name(schema.name.as_str()))),
         )
         .required(Some(required))
         .build()
 }
 
-fn success_response(shape: &Shape) -> Response {
+fn success_response(schema: &OperationSchema) -> Response {
     let response = ResponseBuilder::new()
-        .description(shape.reply_description.as_deref().unwrap_or("Success."))
-        .content(JSON, Content::new(Some(shape.reply.clone())));
-    error_responses::with_rate_limit_headers(response).build()
+        .description(schema.reply_description.as_deref().unwrap_or("Success."))
+        .content(JSON, Content::new(Some(schema.reply.clone())));
+    openapi_errors::with_rate_limit_headers(response).build()
 }
 
 /// Description of a field.
@@ -173,17 +194,4 @@ fn without_description(mut schema: RefOr<Schema>) -> RefOr<Schema> {
         RefOr::T(_) => {}
     }
     schema
-}
-
-/// Operation id in camel case: `presenceRemoveDevice` for `presence.remove_device`.
-fn operation_id(name: &str) -> String {
-    let mut id = String::with_capacity(name.len());
-    let mut words = name.split(['.', '_']);
-    id.extend(words.next());
-    for word in words {
-        let mut letters = word.chars();
-        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        id.push_str(letters.as_str());
-    }
-    id
 }

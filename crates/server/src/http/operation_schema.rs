@@ -7,24 +7,25 @@ use utoipa::openapi::schema::{Object, Schema, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::http::routes::HttpOperation;
+use super::routes::HttpOperation;
 
 /// Schemas of an operation.
-pub(in crate::http) struct Shape {
+pub struct OperationSchema {
     /// Name of the request type.
-    pub(super) name: String,
+    pub name: String,
     /// Schema of the request.
-    pub(super) request: Object,
+    pub request: Object,
     /// Reference to the schema of the reply.
-    pub(super) reply: Ref,
+    pub reply: Ref,
     /// Description of the reply.
-    pub(super) reply_description: Option<String>,
+    pub reply_description: Option<String>,
     /// Schemas that both refer to.
-    pub(super) components: Vec<(String, RefOr<Schema>)>,
+    pub components: Vec<(String, RefOr<Schema>)>,
 }
 
-impl Shape {
-    pub(in crate::http) fn of<O: HttpOperation>() -> Self {
+impl OperationSchema {
+    /// Schemas of an operation.
+    pub fn of<O: HttpOperation>() -> Self {
         let mut components = Vec::new();
         O::schemas(&mut components);
         O::Reply::schemas(&mut components);
@@ -49,28 +50,15 @@ impl Shape {
     }
 
     /// Fields of the request, with the parser of their query values.
-    pub(in crate::http) fn fields(&self) -> impl Iterator<Item = (String, QueryValueKind)> {
+    pub fn fields(&self) -> impl Iterator<Item = (String, QueryValueKind)> {
         let properties = self.request.properties.iter();
         properties.map(|(name, schema)| (name.clone(), QueryValueKind::of(schema)))
-    }
-
-    /// Example of a path parameter, so that a request can be sent from the page at once.
-    pub(super) fn example(&self, field: &RefOr<Schema>) -> Option<Value> {
-        let RefOr::Ref(to) = field else {
-            return None;
-        };
-        let name = to.ref_location.rsplit('/').next()?;
-        let found = self.components.iter().find(|(known, _)| known == name);
-        match found {
-            Some((_, RefOr::T(Schema::Object(object)))) => object.examples.first().cloned(),
-            _ => None,
-        }
     }
 }
 
 /// How the value of a query or path parameter is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum QueryValueKind {
+pub enum QueryValueKind {
     /// Unchanged, as a string.
     Text,
     /// As an integer.
@@ -99,7 +87,7 @@ impl QueryValueKind {
     }
 
     /// Parses a value; `None` if it is not of this kind.
-    pub(in crate::http) fn read(self, text: &str) -> Option<Value> {
+    pub fn parse(self, text: &str) -> Option<Value> {
         match self {
             Self::Text => Some(text.into()),
             Self::Integer => text.parse::<u64>().ok().map(Value::from),
@@ -141,12 +129,12 @@ mod tests {
         assert_eq!(kind("limit"), QueryValueKind::Integer);
         assert_eq!(kind("open"), QueryValueKind::Boolean);
         assert_eq!(kind("order"), QueryValueKind::Text);
-        assert_eq!(QueryValueKind::Integer.read("17"), Some(17.into()));
-        assert_eq!(QueryValueKind::Boolean.read("true"), Some(true.into()));
-        assert_eq!(QueryValueKind::Text.read("17"), Some("17".into()));
+        assert_eq!(QueryValueKind::Integer.parse("17"), Some(17.into()));
+        assert_eq!(QueryValueKind::Boolean.parse("true"), Some(true.into()));
+        assert_eq!(QueryValueKind::Text.parse("17"), Some("17".into()));
         for wrong in ["", "x", "-1", "1.5", "true"] {
-            assert_eq!(QueryValueKind::Integer.read(wrong), None, "{wrong}");
+            assert_eq!(QueryValueKind::Integer.parse(wrong), None, "{wrong}");
         }
-        assert_eq!(QueryValueKind::Boolean.read("1"), None);
+        assert_eq!(QueryValueKind::Boolean.parse("1"), None);
     }
 }

@@ -10,7 +10,7 @@ use parlor_server::config::{self, ConfigSources};
 use parlor_server::grpc::proto::v1::user_status::Status::Online;
 use parlor_server::grpc::proto::v1::{GetUserStatusRequest, UserStatus};
 use parlor_server::grpc::{self, PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
-use parlor_server::lifecycle::{Opening, StartupState};
+use parlor_server::lifecycle::StartupState;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -31,8 +31,8 @@ async fn serve() -> (std::net::SocketAddr, watch::Sender<bool>) {
     let folder = tempfile::tempdir().unwrap();
     let identity = Authenticator::load(&config, folder.path(), Arc::new(SystemClock));
     let identity = Arc::new(identity.await.unwrap());
-    let (_, store) = watch::channel(Opening::Waiting("not open".into()));
-    let (_, database) = watch::channel(Opening::Waiting("not open".into()));
+    let (_, store) = watch::channel(Err("not open".into()));
+    let (_, database) = watch::channel(Err("not open".into()));
     let (_, chat) = watch::channel(Err("not open".into()));
     let (stop, stopping) = watch::channel(false);
     let progress = StartupState {

@@ -1,16 +1,21 @@
-//! OpenAPI document (3.1), built from the [route table](super::routes) and the types of the operations.
+//! OpenAPI document (3.1), built from the route table and the types of the operations.
 //!
 //! Invariants:
 //! 1. A request field that the path sets is only a path parameter; it is not repeated in the body or the query.
 
-mod error_responses;
-pub(crate) mod examples;
-mod operation_schema;
-mod operations;
-
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
+use axum::http::Method;
+use parlor_chat::Chat;
+use parlor_chat::api::caller::Caller;
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{CreatesResource, Operation, OperationInfo};
+use parlor_server::http::MAX_IDEMPOTENCY_KEY_LEN;
+use parlor_server::http::problem::ProblemBody;
+use parlor_server::http::routes::{ROUTES, Route, patch, post};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::openapi::HttpMethod;
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -21,22 +26,16 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::problem;
-use super::request_decoder::MAX_IDEMPOTENCY_KEY_LEN;
-use super::routes::ROUTES;
-pub use error_responses::GATEWAY;
-pub(super) use operation_schema::{QueryValueKind, Shape};
-#[cfg(test)]
-pub(super) use operations::openapi_operation;
+use super::{examples, openapi_operations as operations};
 
-const INTRO: &str = include_str!("intro.md");
+const INTRO: &str = include_str!("openapi_intro.md");
 /// Security scheme with the bearer token.
 const BEARER_SCHEME: &str = "bearerToken";
 /// Parameter with the user that a service acts for.
-const ACTING_USER_PARAMETER: &str = "ParlorUser";
+pub(super) const ACTING_USER_PARAMETER: &str = "ParlorUser";
 
 /// Parameter with the idempotency key.
-const IDEMPOTENCY_KEY_PARAMETER: &str = "IdempotencyKey";
+pub(super) const IDEMPOTENCY_KEY_PARAMETER: &str = "IdempotencyKey";
 
 /// Tags with their descriptions, in the order of the reference.
 const TAGS: &[(&str, &str)] = &[
@@ -60,11 +59,11 @@ const TAGS: &[(&str, &str)] = &[
 ];
 
 /// Builds the document.
-pub fn document() -> OpenApi {
+fn document() -> OpenApi {
     let mut paths = Paths::new();
     for route in ROUTES {
         let described = operations::openapi_operation(route);
-        paths.add_path_operation(route.path, vec![route.method.described()], described);
+        paths.add_path_operation(route.path, vec![openapi_method(&route.method)], described);
     }
     OpenApiBuilder::new()
         .info(
@@ -78,8 +77,8 @@ pub fn document() -> OpenApi {
         .paths(paths)
         .components(Some(components()))
         .security(Some([SecurityRequirement::new(BEARER_SCHEME, [""; 0])]))
-        .tags(Some(used_tags().map(|(name, about)| {
-            let tag = TagBuilder::new().name(name).description(Some(about));
+        .tags(Some(TAGS.iter().map(|(name, about)| {
+            let tag = TagBuilder::new().name(*name).description(Some(*about));
             tag.build()
         })))
         .build()
@@ -92,13 +91,14 @@ pub fn text() -> String {
     format!("{value:#}\n")
 }
 
-/// The document that `/openapi.json` returns.
-pub(super) static DOCUMENT_JSON: LazyLock<String> = LazyLock::new(text);
-
-/// Tags that have a route.
-fn used_tags() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let used = |group: &str| ROUTES.iter().any(|route| operations::group(route) == group);
-    TAGS.iter().copied().filter(move |(group, _)| used(group))
+fn openapi_method(method: &Method) -> HttpMethod {
+    match method.as_str() {
+        "GET" => HttpMethod::Get,
+        "PUT" => HttpMethod::Put,
+        "POST" => HttpMethod::Post,
+        "PATCH" => HttpMethod::Patch,
+        _ => HttpMethod::Delete,
+    }
 }
 
 fn components() -> Components {
@@ -122,12 +122,10 @@ fn components() -> Components {
         .build();
     let parameters = &mut components.parameters;
     parameters.insert(ACTING_USER_PARAMETER.into(), RefOr::T(acting_for));
-    if ROUTES.iter().any(operations::accepts_idempotency_key) {
-        parameters.insert(
-            IDEMPOTENCY_KEY_PARAMETER.into(),
-            RefOr::T(idempotency_key_parameter()),
-        );
-    }
+    parameters.insert(
+        IDEMPOTENCY_KEY_PARAMETER.into(),
+        RefOr::T(idempotency_key_parameter()),
+    );
     components
 }
 
@@ -153,31 +151,72 @@ fn idempotency_key_parameter() -> Parameter {
 
 fn schemas() -> BTreeMap<String, RefOr<Schema>> {
     let mut schemas: BTreeMap<_, _> = ROUTES.iter().flat_map(operations::schemas).collect();
-    schemas.insert(problem::Body::name().into(), problem::Body::schema());
+    schemas.insert(ProblemBody::name().into(), ProblemBody::schema());
     schemas
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-
-    #[test]
-    fn two_types_of_one_name_are_one_type() {
-        let mut seen: BTreeMap<String, Value> = BTreeMap::new();
-        for (name, schema) in ROUTES.iter().flat_map(operations::schemas) {
-            let schema = serde_json::to_value(&schema).unwrap();
-            let first = seen.entry(name.clone()).or_insert_with(|| schema.clone());
-            assert_eq!(*first, schema, "{name}");
-        }
+#[test]
+fn two_types_of_one_name_are_one_type() {
+    let mut seen: BTreeMap<String, Value> = BTreeMap::new();
+    for (name, schema) in ROUTES.iter().flat_map(operations::schemas) {
+        let schema = serde_json::to_value(&schema).unwrap();
+        let first = seen.entry(name.clone()).or_insert_with(|| schema.clone());
+        assert_eq!(*first, schema, "{name}");
     }
+}
 
-    #[test]
-    fn every_group_is_described() {
-        for route in ROUTES {
-            let group = operations::group(route);
-            assert!(TAGS.iter().any(|(name, _)| *name == group), "{group}");
+#[test]
+fn every_group_is_described() {
+    for route in ROUTES {
+        let group = operations::group(route);
+        assert!(TAGS.iter().any(|(name, _)| *name == group), "{group}");
+    }
+}
+
+/// Writes a message.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the test only uses the schema")]
+struct Write {
+    /// Id of the conversation.
+    conversation_id: String,
+    /// Number of the message.
+    seq: u64,
+    /// Idempotency key.
+    client_id: Option<String>,
+}
+
+/// Result of a write.
+#[derive(Serialize, ToSchema)]
+struct Written {
+    /// True if the message was created.
+    new: bool,
+}
+
+impl Operation for Write {
+    const INFO: OperationInfo = OperationInfo {
+        name: "presence.write",
+        summary: "Writes something",
+        codes: &[Code::RateLimited],
+    };
+    const CREATES: CreatesResource = CreatesResource::IfAbsent;
+    type Reply = Written;
+
+    async fn run(self, _: &Chat, _: &Caller) -> parlor_chat::api::error::Result<Written> {
+        Ok(Written { new: true })
+    }
+}
+
+#[test]
+fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
+    static POST: Route = post::<Write>("/v1/things/{id}/{seq}");
+    static PATCH: Route = patch::<Write>("/v1/things/{id}/{seq}");
+    for route in [&POST, &PATCH] {
+        let described = serde_json::to_value(operations::openapi_operation(route)).unwrap();
+        for status in ["200", "201", "429"] {
+            assert!(described["responses"][status].is_object(), "{described}");
         }
+        let parameters = described["parameters"].to_string();
+        assert!(parameters.contains("IdempotencyKey"), "{parameters}");
     }
 }

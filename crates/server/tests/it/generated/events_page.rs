@@ -1,14 +1,14 @@
 //! Generates docs/events.md.
 
-use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use serde_json::Value;
 
+use super::code_list;
+use super::event_schemas::{description, is_required, schemas};
 use super::typescript::type_of;
-use super::{description, is_required, schemas};
-use crate::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS, handshake_schema};
+use parlor_server::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS, handshake_schema};
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 # Events
 
 <!-- Generated from the event tables; `make docs` rewrites it. -->
@@ -20,48 +20,53 @@ The same reference exists as [asyncapi.json](asyncapi.json) for programs and as
 Types are written as in TypeScript; `?` marks an optional field.
 ";
 
-const ASKED: &str = "
+const CLIENT_EVENTS_HEADER: &str = "
 ## Client events
 
 Each event takes one JSON object and is acknowledged with `{ok: true, …}` or
-`{ok: false, error: {code, message, retryAfterMs?}}`.
+`{ok: false, error: {code, message, retryAfterMs?}}`. `heartbeat`, `typing:*` and `message:send` have their own rate
+limits; every other event counts as one request of the user, like a request over HTTP. A service names the user it acts
+for with `userId` of the handshake, and may join any conversation.
 
 | event | body | acknowledgement | error codes |
 |---|---|---|---|
 ";
 
-const TOLD: &str = "
+const SERVER_EVENTS_HEADER: &str = "
 ## Server events
+
+A message is sent to every socket that has joined its conversation, including the socket of the sender: clients
+recognize duplicates by `seq`. Events that connection state recovery can replay carry their offset as a second argument.
 
 | event | body |
 |---|---|
 ";
 
 /// Text of docs/events.md.
-pub fn text() -> String {
+pub(super) fn text() -> String {
     let schemas = schemas();
-    let mut text = String::from(HEAD);
+    let mut text = String::from(HEADER);
     text += "\n## The handshake\n\nA client sends these fields as `auth` when it connects.\n";
     text += &fields(&schemas[&*handshake_schema().name]);
-    text += ASKED;
+    text += CLIENT_EVENTS_HEADER;
     for event in CLIENT_EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
+        let (body, reply) = ((event.body_schema)().name, (event.reply_schema)().name);
         text += &format!(
             "| `{}`<br>{} | {} | {} | {} |\n",
             event.name,
             event.summary,
             link(&body),
             link(&reply),
-            codes(event.error_codes)
+            code_list(event.error_codes)
         );
     }
     text += &format!(
         "\nError codes of any event: {}.\n",
-        codes(COMMON_ERROR_CODES)
+        code_list(COMMON_ERROR_CODES)
     );
-    text += TOLD;
+    text += SERVER_EVENTS_HEADER;
     for event in SERVER_EVENTS {
-        let body = (event.body)().name;
+        let body = (event.body_schema)().name;
         text += &format!(
             "| `{}`<br>{} | {} |\n",
             event.name,
@@ -70,7 +75,7 @@ pub fn text() -> String {
         );
     }
     text += "\n## Types\n";
-    for (name, schema) in schemas.iter().filter(|(name, _)| *name != "Nothing") {
+    for (name, schema) in schemas.iter().filter(|(name, _)| *name != "EmptyObject") {
         text += &format!(
             "\n### {name}\n\n{}\n",
             description(schema).unwrap_or_default()
@@ -101,17 +106,7 @@ fn fields(schema: &Value) -> String {
 
 fn link(name: &str) -> String {
     match name {
-        "Nothing" => "–".into(),
+        "EmptyObject" => "–".into(),
         name => format!("[{name}](#{})", name.to_lowercase()),
-    }
-}
-
-fn codes(codes: &[Code]) -> String {
-    let listed = codes.iter().map(|code| format!("`{code}`"));
-    let listed = listed.collect::<Vec<_>>().join(", ");
-    if listed.is_empty() {
-        "–".into()
-    } else {
-        listed
     }
 }

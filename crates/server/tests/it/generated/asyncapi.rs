@@ -4,24 +4,25 @@
 //! 1. The document describes the server: it receives client events and replies with an acknowledgement, and it sends
 //!    server events.
 
-use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use serde_json::{Map, Value, json};
 
-use super::{SCHEMAS, schemas};
-use crate::http::openapi::examples;
-use crate::socketio::event_table::{
-    CLIENT_EVENTS, ClientEvent, SERVER_EVENTS, connect_error_schema, handshake_schema, refused,
+use parlor_server::socketio::event_table::{
+    CLIENT_EVENTS, ClientEvent, SERVER_EVENTS, connect_error_schema, error_ack_schema,
+    handshake_schema,
 };
 
-const INTRO: &str = include_str!("intro.md");
-/// The only channel: the namespace of Socket.IO.
-const CHANNEL: &str = "chat";
-/// Id of the acknowledgement of a rejected event.
-const REFUSED: &str = "errorAck";
+use super::event_schemas::{SCHEMA_REF_PREFIX, schemas};
+use super::{camel_case, code_list, examples};
 
-/// The text of docs/asyncapi.json.
-pub fn text() -> String {
+const INTRO: &str = include_str!("asyncapi_intro.md");
+/// The only channel: the namespace of Socket.IO.
+const CHANNEL_NAME: &str = "chat";
+/// Id of the acknowledgement of a rejected event.
+const ERROR_ACK_ID: &str = "errorAck";
+
+/// Text of docs/asyncapi.json.
+pub(super) fn text() -> String {
     format!("{:#}\n", document())
 }
 
@@ -52,7 +53,7 @@ fn document() -> Value {
             },
         },
         "channels": {
-            CHANNEL: {
+            CHANNEL_NAME: {
                 "address": "/",
                 "title": "The namespace `/`",
                 "description": "All events of a connection.",
@@ -81,20 +82,20 @@ fn messages(schemas: &Value) -> Map<String, Value> {
     );
     let about = "The acknowledgement of a rejected event";
     all.insert(
-        REFUSED.into(),
-        message("acknowledgement", about, &refused().name, schemas),
+        ERROR_ACK_ID.into(),
+        message("acknowledgement", about, &error_ack_schema().name, schemas),
     );
     for event in CLIENT_EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
+        let (body, reply) = ((event.body_schema)().name, (event.reply_schema)().name);
         let asked = message(event.name, event.summary, &body, schemas);
-        all.insert(event_id(event.name), asked);
+        all.insert(camel_case(event.name), asked);
         all.insert(
             ack_id(event.name),
             acknowledgement(event.name, &reply, schemas),
         );
     }
     for event in SERVER_EVENTS {
-        let body = (event.body)().name;
+        let body = (event.body_schema)().name;
         let told = message(event.name, event.summary, &body, schemas);
         all.insert(server_event_id(event.name), told);
     }
@@ -129,16 +130,16 @@ fn acknowledgement(event: &str, reply: &str, schemas: &Value) -> Value {
 }
 
 fn operations() -> Map<String, Value> {
-    let channel = reference(&format!("#/channels/{CHANNEL}"));
+    let channel = reference(&format!("#/channels/{CHANNEL_NAME}"));
     let asked = CLIENT_EVENTS.iter().map(|event| {
-        let (done, id) = (ack_id(event.name), event_id(event.name));
+        let (done, id) = (ack_id(event.name), camel_case(event.name));
         let operation = json!({
             "action": "receive",
             "channel": channel,
             "summary": event.summary,
             "description": error_code_text(event),
             "messages": [channel_message_ref(&id)],
-            "reply": { "channel": channel, "messages": [channel_message_ref(&done), channel_message_ref(REFUSED)] },
+            "reply": { "channel": channel, "messages": [channel_message_ref(&done), channel_message_ref(ERROR_ACK_ID)] },
         });
         (id, operation)
     });
@@ -164,57 +165,32 @@ fn operations() -> Map<String, Value> {
 }
 
 fn error_code_text(event: &ClientEvent) -> String {
-    let codes = |codes: &[Code]| {
-        let codes = codes.iter().map(|code| format!("`{code}`"));
-        codes.collect::<Vec<_>>().join(", ")
-    };
     let own = match event.error_codes {
         [] => String::new(),
-        own => format!("Error codes: {}. ", codes(own)),
+        own => format!("Error codes: {}. ", code_list(own)),
     };
-    format!(
-        "{own}Error codes of any event: {}.",
-        codes(COMMON_ERROR_CODES)
-    )
+    let common = code_list(COMMON_ERROR_CODES);
+    format!("{own}Error codes of any event: {common}.")
 }
 
 fn schema(name: &str) -> Value {
-    reference(&format!("{SCHEMAS}{name}"))
+    reference(&format!("{SCHEMA_REF_PREFIX}{name}"))
 }
 
 fn channel_message_ref(id: &str) -> Value {
-    reference(&format!("#/channels/{CHANNEL}/messages/{id}"))
+    reference(&format!("#/channels/{CHANNEL_NAME}/messages/{id}"))
 }
 
 fn reference(to: &str) -> Value {
     json!({ "$ref": to })
 }
 
-/// Event name in camel case: `messageSend` for `message:send`.
-fn event_id(event: &str) -> String {
-    let mut id = String::with_capacity(event.len());
-    let mut words = event.split(':');
-    id.extend(words.next());
-    words.for_each(|word| capitalized(&mut id, word));
-    id
-}
-
 /// Id of the acknowledgement of a client event.
 fn ack_id(event: &str) -> String {
-    event_id(event) + "Ack"
+    camel_case(event) + "Ack"
 }
 
 /// Id of a server event. The prefix avoids a conflict with a client event of the same name.
 fn server_event_id(event: &str) -> String {
-    let mut told = String::from("on");
-    event
-        .split(':')
-        .for_each(|word| capitalized(&mut told, word));
-    told
-}
-
-fn capitalized(text: &mut String, word: &str) {
-    let mut letters = word.chars();
-    text.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-    text.push_str(letters.as_str());
+    camel_case(&format!("on:{event}"))
 }

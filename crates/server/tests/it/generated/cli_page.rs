@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory};
 
-use super::Cli;
+use parlor_server::cli::Cli;
 
 const HEAD: &str = "\
 # Command line
@@ -14,7 +14,7 @@ Every command accepts the global options listed first. Settings are described in
 ";
 
 /// Text of docs/cli.md.
-pub fn markdown() -> String {
+pub(super) fn text() -> String {
     let mut root = Cli::command();
     root.build();
     let mut text = String::from(HEAD);

@@ -3,44 +3,44 @@
 use std::fmt::Write as _;
 
 use parlor_chat::api::error_code::Code;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{description, is_required, referenced_type, schemas};
-use crate::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS};
+use super::event_schemas::{description, is_required, referenced_type, schemas};
+use parlor_server::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS};
 
-const HEAD: &str = "\
+const HEADER: &str = "\
 // Generated from the event tables; `make docs` rewrites it.
 ";
 
-const ASKED: &str = "
+const CLIENT_EVENTS_HEADER: &str = "
 /** Client events: body, and fields of the acknowledgement besides `ok: true`. */
 export interface ClientEvents {
 ";
 
-const TOLD: &str = "
+const SERVER_EVENTS_HEADER: &str = "
 /** Server events: body. */
 export interface ServerEvents {
 ";
 
-const CODES: &str = "
+const ERROR_CODES_HEADER: &str = "
 /** Stable error codes; docs/errors.md explains them. */
-export type Code =
+export type ErrorCode =
 ";
 
-const TEMPORARY: &str = "
+const RETRYABLE_HEADER: &str = "
 /** Error codes after which the same request can succeed later. */
-export const temporary: ReadonlySet<Code> = new Set<Code>([
+export const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ";
 
 /// Text of web/client/src/events.ts.
-pub fn text() -> String {
-    let mut text = String::from(HEAD);
+pub(super) fn text() -> String {
+    let mut text = String::from(HEADER);
     for (name, schema) in &schemas() {
         text += &declaration(name, schema);
     }
-    text += ASKED;
+    text += CLIENT_EVENTS_HEADER;
     for event in CLIENT_EVENTS {
-        let (body, reply) = ((event.body)().name, (event.reply_schema)().name);
+        let (body, reply) = ((event.body_schema)().name, (event.reply_schema)().name);
         text += &format!("  /** {}. */\n", event.summary);
         text += &format!(
             "  {}: {{ body: {body}; reply: {reply} }};\n",
@@ -48,13 +48,13 @@ pub fn text() -> String {
         );
     }
     text += "}\n";
-    text += TOLD;
+    text += SERVER_EVENTS_HEADER;
     for event in SERVER_EVENTS {
         text += &format!("  /** {}. */\n", event.summary);
         text += &format!(
             "  {}: {};\n",
             property_name(event.name),
-            (event.body)().name
+            (event.body_schema)().name
         );
     }
     text += "}\n";
@@ -63,13 +63,13 @@ pub fn text() -> String {
 
 fn codes() -> String {
     let listed = Code::ALL.iter().map(|code| format!("\n  | \"{code}\""));
-    let temporary = Code::ALL.iter().filter(|code| code.is_retryable());
-    let temporary = temporary.map(|code| format!("  \"{code}\",\n"));
+    let retryable = Code::ALL.iter().filter(|code| code.is_retryable());
+    let retryable = retryable.map(|code| format!("  \"{code}\",\n"));
     format!(
-        "{}{};\n{TEMPORARY}{}]);\n",
-        CODES.trim_end(),
+        "{}{};\n{RETRYABLE_HEADER}{}]);\n",
+        ERROR_CODES_HEADER.trim_end(),
         listed.collect::<String>(),
-        temporary.collect::<String>()
+        retryable.collect::<String>()
     )
 }
 
@@ -166,40 +166,33 @@ fn property_name(name: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn schemas_become_types() {
-        for (schema, expected) in [
-            (json!({ "type": "integer", "minimum": 0 }), "number"),
-            (json!({ "type": ["string", "null"] }), "string | null"),
-            (json!({ "enum": ["a", "b"] }), "\"a\" | \"b\""),
-            (json!({ "$ref": "#/components/schemas/Message" }), "Message"),
-            (
-                json!({ "type": "array", "items": { "type": ["string", "null"] } }),
-                "(string | null)[]",
-            ),
-            (
-                json!({ "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/UserId" }] }),
-                "null | UserId",
-            ),
-            (
-                json!({ "type": "object", "additionalProperties": { "type": "boolean" } }),
-                "Record<string, boolean>",
-            ),
-            (
-                json!({ "type": "object", "required": ["seq"], "properties": {
-                    "seq": { "type": "integer" }, "more-of": { "type": "boolean" } } }),
-                "{ seq: number; \"more-of\"?: boolean }",
-            ),
-            (json!({ "type": "object" }), "Record<string, unknown>"),
-            (json!({}), "unknown"),
-        ] {
-            assert_eq!(type_of(&schema), expected, "{schema}");
-        }
+#[test]
+fn schemas_become_types() {
+    for (schema, expected) in [
+        (json!({ "type": "integer", "minimum": 0 }), "number"),
+        (json!({ "type": ["string", "null"] }), "string | null"),
+        (json!({ "enum": ["a", "b"] }), "\"a\" | \"b\""),
+        (json!({ "$ref": "#/components/schemas/Message" }), "Message"),
+        (
+            json!({ "type": "array", "items": { "type": ["string", "null"] } }),
+            "(string | null)[]",
+        ),
+        (
+            json!({ "oneOf": [{ "type": "null" }, { "$ref": "#/components/schemas/UserId" }] }),
+            "null | UserId",
+        ),
+        (
+            json!({ "type": "object", "additionalProperties": { "type": "boolean" } }),
+            "Record<string, boolean>",
+        ),
+        (
+            json!({ "type": "object", "required": ["seq"], "properties": {
+                "seq": { "type": "integer" }, "more-of": { "type": "boolean" } } }),
+            "{ seq: number; \"more-of\"?: boolean }",
+        ),
+        (json!({ "type": "object" }), "Record<string, unknown>"),
+        (json!({}), "unknown"),
+    ] {
+        assert_eq!(type_of(&schema), expected, "{schema}");
     }
 }

@@ -10,11 +10,11 @@ use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesB
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{Content, ContentBuilder, Header, Ref};
 
-use crate::api_error;
-use crate::http::problem::{self, Problem};
+use parlor_server::api_error;
+use parlor_server::http::problem::{PROBLEM_MEDIA_TYPE, Problem, ProblemBody};
 
 /// Error codes of HTTP itself, for every operation.
-pub const GATEWAY: &[Code] = &[
+pub(super) const HTTP_ERROR_CODES: &[Code] = &[
     Code::OriginNotAllowed,
     Code::Forbidden,
     Code::InvalidId,
@@ -26,7 +26,7 @@ pub const GATEWAY: &[Code] = &[
 pub(super) fn error_responses(own: &[Code]) -> Responses {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for &code in Code::ALL {
-        if [own, COMMON_ERROR_CODES, GATEWAY]
+        if [own, COMMON_ERROR_CODES, HTTP_ERROR_CODES]
             .iter()
             .any(|codes| codes.contains(&code))
         {
@@ -48,7 +48,7 @@ fn error_response(status: u16, codes: &[Code]) -> Response {
         .map(|code| format!("- `{code}`: {}", code.meaning()));
     let mut response = ResponseBuilder::new()
         .description(lines.collect::<Vec<_>>().join("\n"))
-        .content(problem::PROBLEM_MEDIA_TYPE, content(codes));
+        .content(PROBLEM_MEDIA_TYPE, content(codes));
     if status == 401 {
         response = response.header("WWW-Authenticate", header("Always `Bearer`."));
     }
@@ -84,7 +84,7 @@ fn content(codes: &[Code]) -> Content {
         serde_json::to_value(problem.body()).unwrap_or_default()
     });
     ContentBuilder::new()
-        .schema(Some(Ref::from_schema_name(problem::Body::name())))
+        .schema(Some(Ref::from_schema_name(ProblemBody::name())))
         .example(example)
         .build()
 }

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 /// Maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 12;
-const JSON: &str = "application/json";
 
 /// Name of a field with an example.
 type Named = (&'static str, fn() -> Value);
@@ -50,50 +49,34 @@ const OMITTED_FIELDS: [&str; 5] = [
 /// Adds an example to every request body and every success response.
 pub(super) fn add_examples(document: &mut Value) {
     let schemas = document["components"]["schemas"].clone();
-    let maker = ExampleBuilder(&schemas);
+    let builder = ExampleBuilder(&schemas);
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     let operations = paths.flat_map(|(_, path)| path.as_object_mut().into_iter().flatten());
     for (_, operation) in operations {
-        maker.fill(&mut operation["requestBody"]["content"][JSON]);
-        for status in ["200", "201"] {
-            maker.fill(&mut operation["responses"][status]["content"][JSON]);
+        for content in [
+            "/requestBody/content",
+            "/responses/200/content",
+            "/responses/201/content",
+        ] {
+            let json = operation.pointer_mut(&format!("{content}/application~1json"));
+            if let Some(json) = json {
+                json["example"] = builder.example_of("", &json["schema"], MAX_DEPTH);
+            }
         }
-        // Indexing a `Value` mutably inserts null for a missing key.
-        remove_nulls(operation);
     }
 }
 
 /// Example of a schema whose references are in `schemas`.
-pub(crate) fn of(schemas: &Value, schema: &Value) -> Value {
-    ExampleBuilder(schemas).of("", schema, MAX_DEPTH)
-}
-
-fn remove_nulls(operation: &mut Value) {
-    if operation["requestBody"]["content"][JSON].is_null()
-        && let Some(fields) = operation.as_object_mut()
-    {
-        fields.remove("requestBody");
-    }
-    if let Some(responses) = operation["responses"].as_object_mut() {
-        responses.retain(|_, response| {
-            let content = &response["content"];
-            content.get(JSON).is_none_or(|json| !json.is_null())
-        });
-    }
+pub(super) fn of(schemas: &Value, schema: &Value) -> Value {
+    ExampleBuilder(schemas).example_of("", schema, MAX_DEPTH)
 }
 
 /// Builder of examples, with the schemas by name.
 struct ExampleBuilder<'a>(&'a Value);
 
 impl ExampleBuilder<'_> {
-    fn fill(&self, content: &mut Value) {
-        if content["schema"].is_object() {
-            content["example"] = self.of("", &content["schema"], MAX_DEPTH);
-        }
-    }
-
     /// Example of a schema, for a field with this name.
-    fn of(&self, name: &str, schema: &Value, deepest: usize) -> Value {
+    fn example_of(&self, name: &str, schema: &Value, deepest: usize) -> Value {
         let Some(deepest) = deepest.checked_sub(1) else {
             return Value::Null;
         };
@@ -102,10 +85,12 @@ impl ExampleBuilder<'_> {
         }
         if let Some(reference) = schema["$ref"].as_str() {
             let target = reference.rsplit('/').next().unwrap_or_default();
-            return self.of(name, &self.0[target], deepest);
+            return self.example_of(name, &self.0[target], deepest);
         }
         if let Some(parts) = schema["allOf"].as_array() {
-            let parts = parts.iter().map(|part| self.of(name, part, deepest));
+            let parts = parts
+                .iter()
+                .map(|part| self.example_of(name, part, deepest));
             return merge_objects(parts);
         }
         for choice in ["oneOf", "anyOf"] {
@@ -114,16 +99,16 @@ impl ExampleBuilder<'_> {
                 real.next()
             });
             if let Some(first) = first {
-                return self.of(name, first, deepest);
+                return self.example_of(name, first, deepest);
             }
         }
         if let Some(first) = schema["enum"].get(0) {
             return first.clone();
         }
-        self.plain(name, schema, deepest)
+        self.example_of_type(name, schema, deepest)
     }
 
-    fn plain(&self, name: &str, schema: &Value, deepest: usize) -> Value {
+    fn example_of_type(&self, name: &str, schema: &Value, deepest: usize) -> Value {
         let is = |kind: &str| {
             let kinds = &schema["type"];
             *kinds == kind
@@ -135,11 +120,12 @@ impl ExampleBuilder<'_> {
             let usual = properties
                 .iter()
                 .filter(|(name, _)| !OMITTED_FIELDS.contains(&name.as_str()));
-            let fields = usual.map(|(name, schema)| (name.clone(), self.of(name, schema, deepest)));
+            let fields =
+                usual.map(|(name, schema)| (name.clone(), self.example_of(name, schema, deepest)));
             return Value::Object(fields.collect());
         }
         if is("array") {
-            return json!([self.of(name, &schema["items"], deepest)]);
+            return json!([self.example_of(name, &schema["items"], deepest)]);
         }
         let named = EXAMPLES_BY_FIELD.iter().find(|(known, _)| *known == name);
         let named = named.map(|(_, example)| example());
