@@ -83,7 +83,7 @@ impl<'a> Jwt<'a> {
         &self,
         keys: impl IntoIterator<Item = &'k DecodingKey>,
     ) -> Result<TokenClaims, AuthError> {
-        let mut refused = AuthError::Signature;
+        let mut last_error = AuthError::Signature;
         for key in keys {
             let known = self
                 .signatures
@@ -101,11 +101,11 @@ impl<'a> Jwt<'a> {
                     }
                     return Ok(claims);
                 }
-                Ok(false) => refused = AuthError::Signature,
-                Err(_) => refused = AuthError::Malformed,
+                Ok(false) => last_error = AuthError::Signature,
+                Err(_) => last_error = AuthError::Malformed,
             }
         }
-        Err(refused)
+        Err(last_error)
     }
 }
 

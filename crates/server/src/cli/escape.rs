@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// Formats bytes as one line that is safe for a terminal and that [`unescape`] reads back: control characters,
 /// backslashes and bytes that are not UTF-8 are escaped.
-pub fn escaped(bytes: &[u8]) -> String {
+pub fn escape(bytes: &[u8]) -> String {
     text(bytes, |c| match c {
         '\\' => Some("\\\\".into()),
         '\n' => Some("\\n".into()),
@@ -27,7 +27,7 @@ pub fn escape_control_chars(bytes: &[u8]) -> String {
 
 /// A JSON string: the text as it is, or escaped if the bytes are not UTF-8.
 pub fn to_json_text(bytes: &[u8]) -> Value {
-    std::str::from_utf8(bytes).map_or_else(|_| json!(escaped(bytes)), |text| json!(text))
+    std::str::from_utf8(bytes).map_or_else(|_| json!(escape(bytes)), |text| json!(text))
 }
 
 /// Reverses [`escape`]. `None` if the text contains an escape that `escape` does not write.
@@ -61,11 +61,11 @@ fn hex(byte: u8) -> String {
     format!("\\x{byte:02x}")
 }
 
-fn text(bytes: &[u8], escape: impl Fn(char) -> Option<String>) -> String {
+fn text(bytes: &[u8], escape_char: impl Fn(char) -> Option<String>) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match escape(c) {
+            match escape_char(c) {
                 Some(escaped) => text += &escaped,
                 None => text.push(c),
             }
@@ -81,15 +81,15 @@ mod tests {
 
     #[test]
     fn control_bytes_are_escaped_in_terminal_output() {
-        assert_eq!(escaped("grün".as_bytes()), "grün");
-        assert_eq!(escaped(b"a\x1b[31m\xff\n\\"), r"a\x1b[31m\xff\n\\");
+        assert_eq!(escape("grün".as_bytes()), "grün");
+        assert_eq!(escape(b"a\x1b[31m\xff\n\\"), r"a\x1b[31m\xff\n\\");
         assert_eq!(escape_control_chars(b"a\n\tb\x07"), "a\n\tb\\x07");
     }
 
     #[test]
     fn what_was_escaped_is_read_back() {
         let every: Vec<u8> = (0..=255).chain("日本語\u{85}".bytes()).collect();
-        assert_eq!(unescape(&escaped(&every)), Some(every));
+        assert_eq!(unescape(&escape(&every)), Some(every));
         for wrong in [r"\", r"\q", r"\x1", r"\xzz", "\\x日"] {
             assert_eq!(unescape(wrong), None, "{wrong}");
         }

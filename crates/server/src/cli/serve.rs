@@ -57,9 +57,9 @@ pub async fn run(
 ) -> anyhow::Result<CommandStatus> {
     if args.print_config {
         if args.json {
-            output.json(&render::json(&loaded.values))?;
+            output.write_json(&render::json(&loaded.values))?;
         } else {
-            output.line(&render::effective_toml(&loaded.values))?;
+            output.write_line(&render::effective_toml(&loaded.values))?;
         }
         return Ok(CommandStatus::Succeeded);
     }
@@ -84,7 +84,7 @@ pub async fn run(
     };
     info!(http = %addresses.http, grpc = addresses.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.url, database = %config.database.url, "listening");
     // A closed stdout must not stop the server.
-    if let Err(error) = output.line(&startup_message(loaded, &addresses, &opened)) {
+    if let Err(error) = output.write_line(&startup_message(loaded, &addresses, &opened)) {
         debug!(%error, "cannot print the startup message");
     }
     let shutdown = async move {

@@ -16,7 +16,7 @@ const INDENT: &str = "    ";
 const COLUMN_GAP: usize = 2;
 
 /// Formats a table; `width` is the width of the terminal, `None` if there is no terminal.
-pub fn lines(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Vec<String> {
+pub fn table_lines(head: &[&str], rows: Vec<Vec<String>>, width: Option<usize>) -> Vec<String> {
     let table = new_table(head, rows.clone());
     let mut widths = table.column_max_content_widths();
     widths.pop();
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_one_line_per_row() {
-        let lines = lines(&HEAD, rows(), None);
+        let lines = table_lines(&HEAD, rows(), None);
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0], "KEY                   TYPE  MEANING");
         assert!(lines[1].ends_with("hash  the live devices of a user; no key when there is none"));
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_terminal_wraps_the_last_column_only() {
-        let lines = lines(&HEAD, rows(), Some(60));
+        let lines = table_lines(&HEAD, rows(), Some(60));
         assert!(
             lines.iter().all(|line| line.chars().count() <= 60),
             "{lines:#?}"
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_the_last_column_below() {
-        let lines = lines(&HEAD, rows(), Some(40));
+        let lines = table_lines(&HEAD, rows(), Some(40));
         assert_eq!(
             lines,
             [

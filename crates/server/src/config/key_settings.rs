@@ -11,7 +11,7 @@ use parlor_chat::keys::{
 
 use super::duration;
 use super::layer::SettingOrigin;
-use super::setting_kind::{SettingKind, Value};
+use super::setting_kind::{SettingKind, SettingValue};
 use super::settings::{Setting, setting};
 use super::values::SettingValues;
 
@@ -49,13 +49,13 @@ pub fn ttl_setting(name: TtlName) -> Setting {
 }
 
 /// Defaults that the chosen preset and layouts change, each with its origin.
-pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, SettingOrigin)> {
+pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
     let preset = preset(values);
     let (base, own) = (KeySettings::default(), KeySettings::from_preset(preset));
     let layouts = layouts(values, &own.layouts);
-    let text = |text: &str| Value::Text(text.to_owned());
+    let text = |text: &str| SettingValue::Text(text.to_owned());
     let mut changed = Vec::new();
-    let mut add = |name, value: Value, same: bool, origin| {
+    let mut add = |name, value: SettingValue, same: bool, origin| {
         if !same {
             changed.push((name, value, origin));
         }
@@ -98,7 +98,7 @@ pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, Sett
         let is_own = time == own.ttls.get(*name);
         add(
             name.name(),
-            Value::Duration(time),
+            SettingValue::Duration(time),
             time == base.ttls.get(*name),
             origin(is_own, *name),
         );
@@ -107,7 +107,7 @@ pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, Value, Sett
     let beat = origin(is_own, TtlName::Presence);
     add(
         "presence.heartbeat",
-        Value::Duration(actual.heartbeat),
+        SettingValue::Duration(actual.heartbeat),
         actual.heartbeat == base.heartbeat,
         beat,
     );

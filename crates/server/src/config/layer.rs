@@ -83,7 +83,7 @@ pub struct ConfigLayer {
     /// Errors in the source.
     pub problems: Vec<ConfigProblem>,
     /// Ignored parts of the source, with the reason; logged as warnings.
-    pub notices: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 impl ConfigLayer {
@@ -94,7 +94,7 @@ impl ConfigLayer {
         name: &str,
         raw: RawValue,
         origin: SettingOrigin,
-        spell: impl Fn(&Setting) -> String,
+        format_name: impl Fn(&Setting) -> String,
     ) {
         match settings::find_setting(name) {
             Some(setting) => self.entries.push(SettingEntry {
@@ -103,12 +103,12 @@ impl ConfigLayer {
                 origin,
             }),
             None => {
-                let known = settings::all().iter().map(|setting| setting.name);
+                let known = settings::all_settings().iter().map(|setting| setting.name);
                 let hint = suggest::nearest_setting(name, known)
                     .and_then(settings::find_setting)
                     .map_or_else(
                         || "the settings are listed in docs/config.md".into(),
-                        |s| format!("did you mean `{}`?", spell(s)),
+                        |s| format!("did you mean `{}`?", format_name(s)),
                     );
                 self.problems.push(ConfigProblem::new(
                     origin,
@@ -131,9 +131,9 @@ pub struct Flags {
 impl fmt::Debug for Flags {
     /// Prints names only: the values may be secrets, or URLs that contain one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let everyday = self.shortcuts.iter().map(|(flag, ..)| *flag);
+        let shortcuts = self.shortcuts.iter().map(|(flag, ..)| *flag);
         let set = self.set.iter().map(|text| setting_name_of(text));
-        f.debug_list().entries(everyday.chain(set)).finish()
+        f.debug_list().entries(shortcuts.chain(set)).finish()
     }
 }
 

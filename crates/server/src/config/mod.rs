@@ -24,7 +24,7 @@ use std::path::PathBuf;
 pub use environment::{Environment, INTEGRATION_VARIABLES};
 pub use layer::{ConfigProblem, Flags, SettingOrigin};
 pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig};
-pub use setting_kind::{RawValue, SettingKind, Value};
+pub use setting_kind::{RawValue, SettingKind, SettingValue};
 pub use values::{SettingValues, default_value};
 
 /// Everything that can set a value, besides the defaults.
@@ -41,7 +41,7 @@ pub struct ConfigSources {
 impl fmt::Debug for ConfigSources {
     /// Omits the environment, which also contains secrets of other programs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = f.debug_struct("Sources");
+        let mut all = f.debug_struct("ConfigSources");
         all.field("file", &self.file).field("flags", &self.flags);
         all.finish_non_exhaustive()
     }
@@ -55,7 +55,7 @@ pub struct LoadedConfig {
     /// Every setting with its origin.
     pub values: SettingValues,
     /// Warnings for the log: variables that are ignored, and why.
-    pub notices: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// All errors of a configuration.
@@ -85,11 +85,11 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         environment::read_parlor_variables(&sources.environment),
         layer::read_flags(&sources.flags),
     ];
-    let (mut problems, mut notices, mut values) =
+    let (mut problems, mut warnings, mut values) =
         (Vec::new(), Vec::new(), SettingValues::default());
     for layer in layers {
         problems.extend(layer.problems);
-        notices.extend(layer.notices);
+        warnings.extend(layer.warnings);
         for entry in layer.entries {
             values
                 .insert(entry)
@@ -101,7 +101,7 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         Ok(config) if problems.is_empty() => Ok(LoadedConfig {
             config,
             values,
-            notices,
+            warnings,
         }),
         Ok(_) => Err(ConfigProblems(problems)),
         Err(more) => {

@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::layer::SettingOrigin;
-use super::setting_kind::{SettingKind, Value};
+use super::setting_kind::{SettingKind, SettingValue};
 use super::settings::Setting;
 use super::values::SettingValues;
 
@@ -40,21 +40,24 @@ pub fn json(values: &SettingValues) -> serde_json::Value {
         let shown = match value {
             _ if is_hidden(setting, value) => json!("(hidden)"),
             _ if value.is_empty() => json!(null),
-            Value::Number(number) => json!(number),
-            Value::Boolean(flag) => json!(flag),
-            Value::List(items) => json!(items),
-            Value::Text(_) | Value::Duration(_) => json!(display_value(setting, value)),
+            SettingValue::Number(number) => json!(number),
+            SettingValue::Boolean(flag) => json!(flag),
+            SettingValue::List(items) => json!(items),
+            SettingValue::Text(_) | SettingValue::Duration(_) => {
+                json!(display_value(setting, value))
+            }
         };
         json!({ "name": setting.name, "value": shown, "origin": origin.to_string() })
     });
     all.collect()
 }
 
-fn setting_line(setting: &Setting, value: &Value, origin: &SettingOrigin) -> String {
+fn setting_line(setting: &Setting, value: &SettingValue, origin: &SettingOrigin) -> String {
     let key = setting.key();
     // An explicitly empty value can override the value of a preset, so it is printed and not shown as "not set".
-    let unset =
-        value.is_empty() && *origin == SettingOrigin::Default && !matches!(value, Value::List(_));
+    let unset = value.is_empty()
+        && *origin == SettingOrigin::Default
+        && !matches!(value, SettingValue::List(_));
     if is_hidden(setting, value) {
         format!("# {key} = (hidden)")
     } else if unset {
@@ -66,19 +69,19 @@ fn setting_line(setting: &Setting, value: &Value, origin: &SettingOrigin) -> Str
         format!("# {key} = ({note})")
     } else {
         let shown = match value {
-            Value::Text(_) => Value::Text(display_value(setting, value)),
+            SettingValue::Text(_) => SettingValue::Text(display_value(setting, value)),
             other => other.clone(),
         };
         format!("{key} = {}", shown.to_toml())
     }
 }
 
-fn is_hidden(setting: &Setting, value: &Value) -> bool {
+fn is_hidden(setting: &Setting, value: &SettingValue) -> bool {
     setting.secret && !value.is_empty()
 }
 
 /// The value as text, without the password of a URL.
-fn display_value(setting: &Setting, value: &Value) -> String {
+fn display_value(setting: &Setting, value: &SettingValue) -> String {
     let text = value.to_text();
     match setting.kind {
         SettingKind::StoreUrl | SettingKind::DatabaseUrl => without_password(&text),

@@ -50,7 +50,7 @@ pub enum SettingKind {
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// A text, path, address, choice or URL.
     Text(String),
     /// A whole number.
@@ -76,9 +76,9 @@ pub enum RawValue {
 
 impl SettingKind {
     /// Parses a value. The error says what is wrong and what is expected.
-    pub fn read(self, raw: &RawValue) -> Result<Value, String> {
+    pub fn parse(self, raw: &RawValue) -> Result<SettingValue, String> {
         match (self, raw) {
-            (SettingKind::TextList, RawValue::List(items)) => Ok(Value::List(items.clone())),
+            (SettingKind::TextList, RawValue::List(items)) => Ok(SettingValue::List(items.clone())),
             (SettingKind::Origins, RawValue::List(items)) => {
                 self.origins(items.iter().map(String::as_str))
             }
@@ -97,55 +97,59 @@ impl SettingKind {
         }
     }
 
-    fn parse_text(self, text: &str) -> Result<Value, String> {
+    fn parse_text(self, text: &str) -> Result<SettingValue, String> {
         let wrong = || format!("`{text}` is not {}", self.expected());
         match self {
-            SettingKind::Text | SettingKind::Path => Ok(Value::Text(text.to_owned())),
+            SettingKind::Text | SettingKind::Path => Ok(SettingValue::Text(text.to_owned())),
             SettingKind::RequiredFolder if text.is_empty() => Err(wrong()),
-            SettingKind::RequiredFolder => Ok(Value::Text(text.to_owned())),
-            SettingKind::Node if text.is_empty() => Ok(Value::Text(String::new())),
+            SettingKind::RequiredFolder => Ok(SettingValue::Text(text.to_owned())),
+            SettingKind::Node if text.is_empty() => Ok(SettingValue::Text(String::new())),
             SettingKind::Node => match IdKind::Node.check(text) {
-                Ok(()) => Ok(Value::Text(text.to_owned())),
+                Ok(()) => Ok(SettingValue::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
-            SettingKind::OptionalAddress if text.is_empty() => Ok(Value::Text(String::new())),
+            SettingKind::OptionalAddress if text.is_empty() => {
+                Ok(SettingValue::Text(String::new()))
+            }
             SettingKind::Address | SettingKind::OptionalAddress => is_address(text)
-                .then(|| Value::Text(text.to_owned()))
+                .then(|| SettingValue::Text(text.to_owned()))
                 .ok_or_else(wrong),
-            SettingKind::Number(least, most) => text
+            SettingKind::Number(min, max) => text
                 .trim()
                 .parse()
                 .ok()
-                .filter(|n| (least..=most).contains(n))
-                .map(Value::Number)
+                .filter(|n| (min..=max).contains(n))
+                .map(SettingValue::Number)
                 .ok_or_else(wrong),
-            SettingKind::Duration(least) => {
+            SettingKind::Duration(min) => {
                 let time = duration::parse(text)?;
-                if time < Duration::from_millis(least) {
-                    let least = duration::format(Duration::from_millis(least));
-                    return Err(format!("`{text}` is too short; the minimum is {least}"));
+                if time < Duration::from_millis(min) {
+                    let min = duration::format(Duration::from_millis(min));
+                    return Err(format!("`{text}` is too short; the minimum is {min}"));
                 }
-                Ok(Value::Duration(time))
+                Ok(SettingValue::Duration(time))
             }
             SettingKind::Boolean => match text.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" | "1" => Ok(Value::Boolean(true)),
-                "false" | "no" | "off" | "0" => Ok(Value::Boolean(false)),
+                "true" | "yes" | "on" | "1" => Ok(SettingValue::Boolean(true)),
+                "false" | "no" | "off" | "0" => Ok(SettingValue::Boolean(false)),
                 _ => Err(wrong()),
             },
             SettingKind::Choice(words) => {
                 if words.contains(&text) {
-                    return Ok(Value::Text(text.to_owned()));
+                    return Ok(SettingValue::Text(text.to_owned()));
                 }
                 Err(match super::suggest::nearest(text, words.iter().copied()) {
                     Some(word) => format!("{}; did you mean `{word}`?", wrong()),
                     None => wrong(),
                 })
             }
-            SettingKind::TextList => Ok(Value::List(split_list(text).map(str::to_owned).collect())),
+            SettingKind::TextList => Ok(SettingValue::List(
+                split_list(text).map(str::to_owned).collect(),
+            )),
             SettingKind::Origins => self.origins(split_list(text)),
             SettingKind::Networks => self.networks(split_list(text)),
             SettingKind::StoreUrl => match text.parse::<StoreUrl>() {
-                Ok(_) => Ok(Value::Text(text.to_owned())),
+                Ok(_) => Ok(SettingValue::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
             SettingKind::DatabaseUrl => {
@@ -159,18 +163,18 @@ impl SettingKind {
                 });
                 // The text may contain a password, so the error repeats only the scheme.
                 let scheme = text.split(':').next().unwrap_or_default();
-                fits.then(|| Value::Text(text.to_owned()))
+                fits.then(|| SettingValue::Text(text.to_owned()))
                     .ok_or_else(|| format!("`{scheme}:` is not {}", self.expected()))
             }
             SettingKind::LogFilter => match EnvFilter::try_new(text) {
-                Ok(_) if !text.is_empty() => Ok(Value::Text(text.to_owned())),
+                Ok(_) if !text.is_empty() => Ok(SettingValue::Text(text.to_owned())),
                 _ => Err(wrong()),
             },
         }
     }
 
     /// Checks origins. Browsers send an origin in lower case and without a path, so it is stored that way.
-    fn origins<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+    fn origins<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<SettingValue, String> {
         let origin = |item: &str| {
             let item = item.to_ascii_lowercase();
             let (scheme, host) = item.split_once("://").unwrap_or_default();
@@ -182,10 +186,13 @@ impl SettingKind {
             fits.then(|| item.clone())
                 .ok_or_else(|| format!("`{item}` is not {}", self.expected()))
         };
-        items.map(origin).collect::<Result<_, _>>().map(Value::List)
+        items
+            .map(origin)
+            .collect::<Result<_, _>>()
+            .map(SettingValue::List)
     }
 
-    fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+    fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<SettingValue, String> {
         let network = |item: &str| match parse_network(item) {
             Some(_) => Ok(item.to_owned()),
             None => Err(format!("`{item}` is not {}", self.expected())),
@@ -193,7 +200,7 @@ impl SettingKind {
         items
             .map(network)
             .collect::<Result<_, _>>()
-            .map(Value::List)
+            .map(SettingValue::List)
     }
 
     /// Describes the accepted values; the text fits after "expected" and after "is not".
@@ -207,7 +214,7 @@ impl SettingKind {
             SettingKind::OptionalAddress => {
                 "an address like 127.0.0.1:7071, or empty to disable it".into()
             }
-            SettingKind::Number(least, most) => format!("a whole number from {least} to {most}"),
+            SettingKind::Number(min, max) => format!("a whole number from {min} to {max}"),
             SettingKind::Duration(_) => {
                 "a duration: seconds, or text like \"500ms\", \"20s\", \"5m\", \"1h\"".into()
             }
@@ -250,35 +257,35 @@ fn is_address(text: &str) -> bool {
     name && !numeric && port.parse::<u16>().is_ok()
 }
 
-impl Value {
+impl SettingValue {
     /// The value as one line of text, without quotes.
     pub fn to_text(&self) -> String {
         match self {
-            Value::Text(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            Value::Duration(time) => duration::format(*time),
-            Value::Boolean(flag) => flag.to_string(),
-            Value::List(items) => items.join(","),
+            SettingValue::Text(text) => text.clone(),
+            SettingValue::Number(number) => number.to_string(),
+            SettingValue::Duration(time) => duration::format(*time),
+            SettingValue::Boolean(flag) => flag.to_string(),
+            SettingValue::List(items) => items.join(","),
         }
     }
 
     /// The value in TOML notation.
     pub fn to_toml(&self) -> String {
         match self {
-            Value::Number(number) => number.to_string(),
-            Value::Boolean(flag) => flag.to_string(),
-            Value::List(items) => {
+            SettingValue::Number(number) => number.to_string(),
+            SettingValue::Boolean(flag) => flag.to_string(),
+            SettingValue::List(items) => {
                 let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
                 format!("[{}]", items.join(", "))
             }
-            Value::Text(_) | Value::Duration(_) => quoted(&self.to_text()),
+            SettingValue::Text(_) | SettingValue::Duration(_) => quoted(&self.to_text()),
         }
     }
 
     /// True for an optional value that is not set.
     pub fn is_empty(&self) -> bool {
-        matches!(self, Value::Text(text) if text.is_empty())
-            || matches!(self, Value::List(items) if items.is_empty())
+        matches!(self, SettingValue::Text(text) if text.is_empty())
+            || matches!(self, SettingValue::List(items) if items.is_empty())
     }
 }
 
@@ -290,8 +297,8 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn read(kind: SettingKind, text: &str) -> Result<Value, String> {
-        kind.read(&RawValue::Scalar(text.into()))
+    fn read(kind: SettingKind, text: &str) -> Result<SettingValue, String> {
+        kind.parse(&RawValue::Scalar(text.into()))
     }
 
     #[test]
@@ -323,7 +330,7 @@ mod tests {
     #[test]
     fn numbers_keep_their_bounds() {
         let kind = SettingKind::Number(1, 64);
-        assert_eq!(read(kind, "64"), Ok(Value::Number(64)));
+        assert_eq!(read(kind, "64"), Ok(SettingValue::Number(64)));
         for bad in ["0", "65", "-1", "ten", "1.5"] {
             let error = read(kind, bad).expect_err(bad);
             assert!(error.contains("a whole number from 1 to 64"), "{error}");
@@ -339,14 +346,14 @@ mod tests {
 
     #[test]
     fn a_list_is_written_with_commas_or_as_a_list() {
-        let both = Value::List(vec!["a".into(), "b".into()]);
+        let both = SettingValue::List(vec!["a".into(), "b".into()]);
         assert_eq!(read(SettingKind::TextList, "a, b"), Ok(both.clone()));
         assert_eq!(
             read(
                 SettingKind::Origins,
                 "https://Chat.example.com, http://localhost:3000,*"
             ),
-            Ok(Value::List(vec![
+            Ok(SettingValue::List(vec![
                 "https://chat.example.com".into(),
                 "http://localhost:3000".into(),
                 "*".into()
@@ -356,15 +363,15 @@ mod tests {
             assert!(read(SettingKind::Origins, wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            SettingKind::TextList.read(&RawValue::List(vec!["a".into(), "b".into()])),
+            SettingKind::TextList.parse(&RawValue::List(vec!["a".into(), "b".into()])),
             Ok(both)
         );
-        assert!(SettingKind::Boolean.read(&RawValue::List(vec![])).is_err());
+        assert!(SettingKind::Boolean.parse(&RawValue::List(vec![])).is_err());
     }
 
     #[test]
     fn networks_are_checked_one_by_one() {
-        let both = Value::List(vec!["10.0.0.0/8".into(), "::1".into()]);
+        let both = SettingValue::List(vec!["10.0.0.0/8".into(), "::1".into()]);
         assert_eq!(read(SettingKind::Networks, "10.0.0.0/8, ::1"), Ok(both));
         let error = read(SettingKind::Networks, "10.0.0.0/8,proxy").expect_err("a name");
         assert_eq!(

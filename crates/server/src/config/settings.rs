@@ -84,19 +84,19 @@ pub(super) fn setting(
 }
 
 /// All settings, in the order of the docs.
-pub fn all() -> &'static [Setting] {
+pub fn all_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(build_settings);
     &ALL
 }
 
 /// The setting with this name.
 pub fn find_setting(name: &str) -> Option<&'static Setting> {
-    all().iter().find(|setting| setting.name == name)
+    all_settings().iter().find(|setting| setting.name == name)
 }
 
 /// All sections, in the order of the docs.
 pub fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = all().iter().map(Setting::section).collect();
+    let mut sections: Vec<&str> = all_settings().iter().map(Setting::section).collect();
     sections.dedup();
     sections
 }
@@ -181,20 +181,20 @@ mod tests {
 
     #[test]
     fn every_default_is_accepted_by_its_own_kind() {
-        for setting in all() {
+        for setting in all_settings() {
             let raw = RawValue::Scalar(setting.default.to_string());
             assert!(
-                setting.kind.read(&raw).is_ok(),
+                setting.kind.parse(&raw).is_ok(),
                 "{}: {:?}",
                 setting.name,
-                setting.kind.read(&raw)
+                setting.kind.parse(&raw)
             );
         }
     }
 
     #[test]
     fn names_are_unique_have_one_dot_and_stay_together_by_section() {
-        let mut names: Vec<_> = all().iter().map(|setting| setting.name).collect();
+        let mut names: Vec<_> = all_settings().iter().map(|setting| setting.name).collect();
         assert!(
             names.iter().all(|name| name.matches('.').count() == 1),
             "{names:?}"

@@ -1,7 +1,6 @@
 //! `parlor.v1.ChatService`: each method runs an operation for the user that the request names.
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
 use parlor_chat::conversations::{self, IsMember};
 use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
 use parlor_chat::unread::{GetUnread, MarkRead, UnreadCount, UnreadSummary};
@@ -17,7 +16,7 @@ use super::proto::v1::{
 };
 use super::request::{caller_and_message, run_operation};
 use crate::api_error::ApiError;
-use crate::app_state::AppState;
+use crate::app_state::{AppState, resolve_acting_user};
 
 /// Service for the operations of messages, unread counts and members.
 pub(super) struct GrpcChatService(pub(super) AppState);
@@ -28,78 +27,95 @@ impl ChatService for GrpcChatService {
         &self,
         request: Request<SendMessageRequest>,
     ) -> Result<Response<SendMessageResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = SendMessage {
-            conversation_id: asked.conversation_id,
-            content: asked.content,
-            metadata: metadata(asked.metadata_json.as_deref())?,
-            client_id: asked.client_id,
+            conversation_id: message.conversation_id,
+            content: message.content,
+            metadata: parse_metadata(message.metadata_json.as_deref())?,
+            client_id: message.client_id,
         };
-        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(
+            &self.0,
+            &acting_caller(caller, &message.user_id)?,
+            operation,
+        )
+        .await
     }
 
     async fn list_messages(
         &self,
         request: Request<ListMessagesRequest>,
     ) -> Result<Response<ListMessagesResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = ListMessages {
-            conversation_id: asked.conversation_id,
-            before: asked.before,
-            after: asked.after,
-            limit: asked.limit,
+            conversation_id: message.conversation_id,
+            before: message.before,
+            after: message.after,
+            limit: message.limit,
         };
-        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(
+            &self.0,
+            &acting_caller(caller, &message.user_id)?,
+            operation,
+        )
+        .await
     }
 
     async fn mark_read(
         &self,
         request: Request<MarkReadRequest>,
     ) -> Result<Response<MarkReadResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = MarkRead {
-            conversation_id: asked.conversation_id,
-            seq: asked.seq,
+            conversation_id: message.conversation_id,
+            seq: message.seq,
         };
-        run_operation(&self.0, &acting(caller, &asked.user_id)?, operation).await
+        run_operation(
+            &self.0,
+            &acting_caller(caller, &message.user_id)?,
+            operation,
+        )
+        .await
     }
 
     async fn get_unread(
         &self,
         request: Request<GetUnreadRequest>,
     ) -> Result<Response<GetUnreadResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
-        run_operation(&self.0, &acting(caller, &asked.user_id)?, GetUnread {}).await
+        let (caller, message) = caller_and_message(request);
+        run_operation(
+            &self.0,
+            &acting_caller(caller, &message.user_id)?,
+            GetUnread {},
+        )
+        .await
     }
 
     async fn is_member(
         &self,
         request: Request<IsMemberRequest>,
     ) -> Result<Response<IsMemberResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         // Runs as the caller: members, admins and services may also ask about another user.
         let operation = IsMember {
-            conversation_id: asked.conversation_id,
-            user_id: asked.user_id,
+            conversation_id: message.conversation_id,
+            user_id: message.user_id,
         };
         run_operation(&self.0, &caller, operation).await
     }
 }
 
-/// The caller, acting for the user that the request names, if it names one.
-fn acting(caller: Caller, user: &str) -> Result<Caller, ApiError> {
-    match user {
-        "" => Ok(caller),
-        user => Ok(caller.on_behalf_of(user)?),
-    }
+/// The caller, acting for the user that the message names, if it names one.
+fn acting_caller(caller: Caller, user: &str) -> Result<Caller, ApiError> {
+    resolve_acting_user(caller, Some(user).filter(|user| !user.is_empty()))
 }
 
-fn metadata(json: Option<&str>) -> Result<Option<Value>, ApiError> {
-    let unread = |error| {
+fn parse_metadata(json: Option<&str>) -> Result<Option<Value>, ApiError> {
+    let invalid = |error| {
         let detail = format!("`metadata_json` is not JSON: {error}");
-        ApiError::new(Code::InvalidRequest, detail)
+        ApiError::invalid_request(detail)
     };
-    json.map(serde_json::from_str).transpose().map_err(unread)
+    json.map(serde_json::from_str).transpose().map_err(invalid)
 }
 
 impl From<messages::Message> for Message {
@@ -139,20 +155,20 @@ impl From<MessageList> for ListMessagesResponse {
 }
 
 impl From<UnreadCount> for MarkReadResponse {
-    fn from(badge: UnreadCount) -> Self {
+    fn from(count: UnreadCount) -> Self {
         Self {
-            unread: badge.unread,
-            total: badge.total,
+            unread: count.unread,
+            total: count.total,
         }
     }
 }
 
 impl From<UnreadSummary> for GetUnreadResponse {
-    fn from(counts: UnreadSummary) -> Self {
-        let conversations = counts.conversations.into_iter();
+    fn from(summary: UnreadSummary) -> Self {
+        let conversations = summary.conversations.into_iter();
         Self {
-            total: counts.total,
-            mentions: counts.mentions,
+            total: summary.total,
+            mentions: summary.mentions,
             conversations: conversations
                 .map(|it| Conversation {
                     conversation_id: it.conversation_id.as_str().to_owned(),

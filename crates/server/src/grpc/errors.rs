@@ -21,12 +21,12 @@ pub const ERROR_DOMAIN: &str = "parlor";
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 impl From<ApiError> for Status {
-    fn from(refusal: ApiError) -> Self {
+    fn from(error: ApiError) -> Self {
         let ApiError {
             code,
             detail,
             retry_after_ms,
-        } = refusal;
+        } = error;
         let mut details = ErrorDetails::with_error_info(code.name(), ERROR_DOMAIN, HashMap::new());
         if code.is_retryable() {
             let known = retry_after_ms.map(Duration::from_millis);

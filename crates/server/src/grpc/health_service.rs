@@ -26,7 +26,7 @@ const HEALTH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Health service of this node.
 pub(super) struct HealthService {
     app: AppState,
-    seen: watch::Receiver<ServingStatus>,
+    latest: watch::Receiver<ServingStatus>,
 }
 
 type HealthStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
@@ -34,8 +34,8 @@ type HealthStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status
 impl HealthService {
     /// Creates the service, and the task that updates its status until the shutdown.
     pub(super) fn new(app: AppState) -> (Self, impl Future<Output = ()> + Send) {
-        let (sender, seen) = watch::channel(ServingStatus::NotServing);
-        let looking = {
+        let (sender, latest) = watch::channel(ServingStatus::NotServing);
+        let update_status = {
             let app = app.clone();
             async move {
                 let mut tick = interval(HEALTH_CHECK_INTERVAL);
@@ -46,11 +46,11 @@ impl HealthService {
                         _ = tick.tick() => {}
                     }
                     let now = serving_status(&app).await;
-                    sender.send_if_modified(|seen| std::mem::replace(seen, now) != now);
+                    sender.send_if_modified(|latest| std::mem::replace(latest, now) != now);
                 }
             }
         };
-        (Self { app, seen }, looking)
+        (Self { app, latest }, update_status)
     }
 }
 
@@ -94,17 +94,17 @@ impl health_server::Health for HealthService {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthStream>, Status> {
-        let told = HealthWatcher {
+        let watcher = HealthWatcher {
             known: is_known(&request.get_ref().service),
             app: self.app.clone(),
-            seen: self.seen.clone(),
+            latest: self.latest.clone(),
             last: None,
         };
-        let answers = stream::try_unfold(told, |mut told| async move {
-            let next = told.next().await?;
-            Ok(Some((health_response(next), told)))
+        let responses = stream::try_unfold(watcher, |mut watcher| async move {
+            let next = watcher.next().await?;
+            Ok(Some((health_response(next), watcher)))
         });
-        Ok(Response::new(Box::pin(answers)))
+        Ok(Response::new(Box::pin(responses)))
     }
 }
 
@@ -112,7 +112,7 @@ impl health_server::Health for HealthService {
 struct HealthWatcher {
     known: bool,
     app: AppState,
-    seen: watch::Receiver<ServingStatus>,
+    latest: watch::Receiver<ServingStatus>,
     last: Option<ServingStatus>,
 }
 
@@ -121,21 +121,21 @@ impl HealthWatcher {
     /// the stream.
     async fn next(&mut self) -> Result<ServingStatus, Status> {
         loop {
-            let stopping = self.app.is_shutting_down();
-            let now = match *self.seen.borrow_and_update() {
+            let is_stopping = self.app.is_shutting_down();
+            let now = match *self.latest.borrow_and_update() {
                 _ if !self.known => ServingStatus::ServiceUnknown,
-                _ if stopping => ServingStatus::NotServing,
-                seen => seen,
+                _ if is_stopping => ServingStatus::NotServing,
+                status => status,
             };
             if self.last.replace(now) != Some(now) {
                 return Ok(now);
             }
-            if stopping {
+            if is_stopping {
                 return Err(super::shutdown_error().into());
             }
             tokio::select! {
                 () = self.app.wait_for_shutdown() => {}
-                _ = self.seen.changed() => {}
+                _ = self.latest.changed() => {}
             }
         }
     }

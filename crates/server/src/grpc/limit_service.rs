@@ -1,10 +1,9 @@
 //! `parlor.v1.LimitService`.
 
-use parlor_chat::api::error_code::Code;
-use parlor_chat::limits::{self, CheckLimit, RateLimitDecision};
+use parlor_chat::limits::{CheckLimit, RateLimitAlgorithm, RateLimitDecision};
 use tonic::{Request, Response, Status};
 
-use super::proto::v1::check_limit_request::Algorithm as Wire;
+use super::proto::v1::check_limit_request::Algorithm as ProtoAlgorithm;
 use super::proto::v1::limit_service_server::LimitService;
 use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
 use super::request::{caller_and_message, run_operation};
@@ -20,39 +19,39 @@ impl LimitService for GrpcLimitService {
         &self,
         request: Request<CheckLimitRequest>,
     ) -> Result<Response<CheckLimitResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = CheckLimit {
-            algorithm: algorithm(asked.algorithm)?,
-            key: asked.key,
-            limit: asked.limit,
-            window_ms: asked.window_ms,
-            cost: asked.cost.unwrap_or(1),
-            peek: asked.peek,
+            algorithm: parse_algorithm(message.algorithm)?,
+            key: message.key,
+            limit: message.limit,
+            window_ms: message.window_ms,
+            cost: message.cost.unwrap_or(1),
+            peek: message.peek,
         };
         run_operation(&self.0, &caller, operation).await
     }
 }
 
-fn algorithm(wire: i32) -> Result<limits::RateLimitAlgorithm, ApiError> {
-    match Wire::try_from(wire) {
-        Ok(Wire::Fixed) => Ok(limits::RateLimitAlgorithm::Fixed),
-        Ok(Wire::Sliding) => Ok(limits::RateLimitAlgorithm::Sliding),
-        Ok(Wire::Gcra) => Ok(limits::RateLimitAlgorithm::Gcra),
-        Ok(Wire::Unspecified) | Err(_) => {
-            let detail = format!("`algorithm` is {wire}; it must be FIXED, SLIDING or GCRA");
-            Err(ApiError::new(Code::InvalidRequest, detail))
+fn parse_algorithm(algorithm: i32) -> Result<RateLimitAlgorithm, ApiError> {
+    match ProtoAlgorithm::try_from(algorithm) {
+        Ok(ProtoAlgorithm::Fixed) => Ok(RateLimitAlgorithm::Fixed),
+        Ok(ProtoAlgorithm::Sliding) => Ok(RateLimitAlgorithm::Sliding),
+        Ok(ProtoAlgorithm::Gcra) => Ok(RateLimitAlgorithm::Gcra),
+        Ok(ProtoAlgorithm::Unspecified) | Err(_) => {
+            let detail = format!("`algorithm` is {algorithm}; it must be FIXED, SLIDING or GCRA");
+            Err(ApiError::invalid_request(detail))
         }
     }
 }
 
 impl From<RateLimitDecision> for CheckLimitResponse {
-    fn from(verdict: RateLimitDecision) -> Self {
+    fn from(decision: RateLimitDecision) -> Self {
         Self {
-            allowed: verdict.allowed,
-            limit: verdict.limit,
-            remaining: verdict.remaining,
-            reset_ms: verdict.reset_ms,
-            retry_after_ms: verdict.retry_after_ms,
+            allowed: decision.allowed,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            reset_ms: decision.reset_ms,
+            retry_after_ms: decision.retry_after_ms,
         }
     }
 }

@@ -49,23 +49,23 @@ const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Serves on `listener` until the shutdown begins, then waits for open calls.
 pub async fn serve(listener: TcpListener, app: AppState) {
-    let (health, looking) = HealthService::new(app.clone());
-    let mut work = JoinSet::new();
-    work.spawn(looking);
-    let gate = AuthenticatingService::new(app.clone(), routes(app.clone(), health));
-    server::serve(listener, gate, app).await;
-    work.join_all().await;
+    let (health, health_task) = HealthService::new(app.clone());
+    let mut background_tasks = JoinSet::new();
+    background_tasks.spawn(health_task);
+    let service = AuthenticatingService::new(app.clone(), routes(app.clone(), health));
+    server::serve(listener, service, app).await;
+    background_tasks.join_all().await;
 }
 
 fn routes(app: AppState, health: HealthService) -> Routes {
-    let described = || {
+    let builder = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let proof = "the build script has compiled the descriptors";
-    let reflection = described().build_v1().expect(proof);
-    let older_reflection = described().build_v1alpha().expect(proof);
+    let invariant = "the build script has compiled the descriptors";
+    let reflection = builder().build_v1().expect(invariant);
+    let reflection_v1alpha = builder().build_v1alpha().expect(invariant);
     let statuses = UserStatusServiceServer::new(GrpcUserStatusService(app.clone()));
     let chats = ChatServiceServer::new(GrpcChatService(app.clone()));
     let sessions = SessionServiceServer::new(GrpcSessionService(app.clone()));
@@ -76,7 +76,7 @@ fn routes(app: AppState, health: HealthService) -> Routes {
         .add_service(limits.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(HealthServer::new(health).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add_service(older_reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(reflection_v1alpha.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .prepare()
 }
 

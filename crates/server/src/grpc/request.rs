@@ -9,11 +9,11 @@ use crate::app_state::AppState;
 /// Returns the caller that [`AuthenticatingService`](super::service::AuthenticatingService) has authorized, and the
 /// message.
 pub(super) fn caller_and_message<T>(request: Request<T>) -> (Caller, T) {
-    let (_, mut extensions, asked) = request.into_parts();
+    let (_, mut extensions, message) = request.into_parts();
     let caller = extensions
         .remove()
         .expect("the service in front adds the caller");
-    (caller, asked)
+    (caller, message)
 }
 
 /// Runs an operation and converts its reply to the response of a method.

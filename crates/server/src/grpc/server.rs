@@ -46,39 +46,39 @@ const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Serves on `listener` until the shutdown begins, then closes it and waits for open calls.
-pub(super) async fn serve(listener: TcpListener, gate: AuthenticatingService, app: AppState) {
-    let each = |stream, peer| connection(stream, peer, gate.clone(), app.clone());
-    accept_until(listener, app.wait_for_shutdown(), each).await;
+pub(super) async fn serve(listener: TcpListener, service: AuthenticatingService, app: AppState) {
+    let serve = |stream, peer| serve_connection(stream, peer, service.clone(), app.clone());
+    accept_until(listener, app.wait_for_shutdown(), serve).await;
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     peer: PeerAddress,
-    gate: AuthenticatingService,
+    service: AuthenticatingService,
     app: AppState,
 ) {
-    let greeted = tokio::select! {
+    let preface = tokio::select! {
         () = app.wait_for_shutdown() => return,
-        greeted = timeout(PREFACE_TIMEOUT, read_preface(stream)) => greeted,
+        preface = timeout(PREFACE_TIMEOUT, read_preface(stream)) => preface,
     };
-    let Ok(Some(stream)) = greeted else {
+    let Ok(Some(stream)) = preface else {
         debug!("client did not send the HTTP/2 preface");
         return;
     };
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let handler = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        let gate = gate.clone();
-        async move { Ok::<_, Infallible>(gate.call_with_timeout(request).await) }
+        let service = service.clone();
+        async move { Ok::<_, Infallible>(service.call_with_timeout(request).await) }
     });
-    let mut served = pin!(builder().serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = served.as_mut() => ended,
+    let mut served = pin!(builder().serve_connection(TokioIo::new(stream), handler));
+    let result = tokio::select! {
+        result = served.as_mut() => result,
         () = app.wait_for_shutdown() => {
             served.as_mut().graceful_shutdown();
             served.await
         }
     };
-    if let Err(error) = ended {
+    if let Err(error) = result {
         debug!(%error, "connection failed");
     }
 }
@@ -99,14 +99,14 @@ fn builder() -> http2::Builder<TokioExecutor> {
 
 /// Returns the connection after the client has sent the preface; `None` if it sent anything else.
 async fn read_preface(mut stream: TcpStream) -> Option<impl AsyncRead + AsyncWrite + Unpin> {
-    let mut said = [0; HTTP2_PREFACE.len()];
-    let mut heard = 0;
-    while heard < said.len() {
-        match stream.read(&mut said[heard..]).await {
+    let mut buffer = [0; HTTP2_PREFACE.len()];
+    let mut received = 0;
+    while received < buffer.len() {
+        match stream.read(&mut buffer[received..]).await {
             Ok(0) | Err(_) => return None,
-            Ok(more) => heard += more,
+            Ok(count) => received += count,
         }
-        if said[..heard] != HTTP2_PREFACE[..heard] {
+        if buffer[..received] != HTTP2_PREFACE[..received] {
             return None;
         }
     }

@@ -48,7 +48,7 @@ impl AuthenticatingService {
     /// Handles a call.
     pub(super) async fn call_with_timeout(self, request: Request<Incoming>) -> Response<Body> {
         match timeout(RESPONSE_TIMEOUT, self.authenticate_and_route(request)).await {
-            Ok(answer) => answer,
+            Ok(response) => response,
             Err(_) => {
                 let detail = format!(
                     "the request was not answered within {} s",
@@ -68,7 +68,7 @@ impl AuthenticatingService {
             let headers = request.headers();
             let token = headers.get(header::AUTHORIZATION);
             let token = token.map(|token| token.to_str()).transpose();
-            let shown = RequestCredentials {
+            let credentials = RequestCredentials {
                 authorization: token.map_err(|_| invalid_header_error()),
                 acting_user: Ok(None),
                 client_address: self
@@ -77,16 +77,16 @@ impl AuthenticatingService {
             };
             match self
                 .app
-                .admit_request(&shown, AuthRequirement::Session)
+                .admit_request(&credentials, AuthRequirement::Session)
                 .await
                 .caller
             {
                 Ok(caller) => drop(request.extensions_mut().insert(caller)),
-                Err(refusal) => return Status::from(refusal).into_http(),
+                Err(error) => return Status::from(error).into_http(),
             }
         }
-        let Ok(answer) = self.routes.call(request).await;
-        add_error_code(answer)
+        let Ok(response) = self.routes.call(request).await;
+        add_error_code(response)
     }
 
     /// Handles a call whose request stream can stay open forever: the shutdown ends the stream.
@@ -96,8 +96,8 @@ impl AuthenticatingService {
             let stop = async move { app.wait_for_shutdown().await };
             StreamBody::new(BodyStream::new(body).take_until(Box::pin(stop)))
         });
-        let Ok(answer) = self.routes.call(request).await;
-        answer
+        let Ok(response) = self.routes.call(request).await;
+        response
     }
 }
 
@@ -106,14 +106,14 @@ fn invalid_header_error() -> ApiError {
     ApiError::new(Code::TokenInvalid, detail)
 }
 
-fn add_error_code(answer: Response<Body>) -> Response<Body> {
-    let headers = answer.headers();
+fn add_error_code(response: Response<Body>) -> Response<Body> {
+    let headers = response.headers();
     if headers.contains_key(ERROR_CODE_TRAILER) {
-        return answer;
+        return response;
     }
-    let refused = Status::from_header_map(headers);
-    match refused.as_ref().and_then(with_error_code) {
+    let status = Status::from_header_map(headers);
+    match status.as_ref().and_then(with_error_code) {
         Some(status) => status.into_http(),
-        None => answer,
+        None => response,
     }
 }

@@ -1,9 +1,9 @@
 //! `parlor.v1.SessionService`.
 
-use parlor_chat::sessions::{self, SessionInfo, SessionValidity, ValidateSession};
+use parlor_chat::sessions::{SessionInfo, SessionStatus, SessionValidity, ValidateSession};
 use tonic::{Request, Response, Status};
 
-use super::proto::v1::session::Status as Wire;
+use super::proto::v1::session::Status as ProtoStatus;
 use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
 use super::request::{caller_and_message, run_operation};
@@ -18,8 +18,8 @@ impl SessionService for GrpcSessionService {
         &self,
         request: Request<ValidateSessionRequest>,
     ) -> Result<Response<ValidateSessionResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
-        let user_id = asked.user_id;
+        let (caller, message) = caller_and_message(request);
+        let user_id = message.user_id;
         run_operation(&self.0, &caller, ValidateSession { user_id }).await
     }
 }
@@ -38,7 +38,7 @@ impl From<SessionInfo> for Session {
         Self {
             user_id: session.user_id.as_str().to_owned(),
             device_id: session.device_id.as_str().to_owned(),
-            status: Wire::from(session.status).into(),
+            status: ProtoStatus::from(session.status).into(),
             login_time: session.login_time,
             last_seen: session.last_seen,
             ip_address: session.ip_address,
@@ -46,12 +46,12 @@ impl From<SessionInfo> for Session {
     }
 }
 
-impl From<sessions::SessionStatus> for Wire {
-    fn from(status: sessions::SessionStatus) -> Self {
+impl From<SessionStatus> for ProtoStatus {
+    fn from(status: SessionStatus) -> Self {
         match status {
-            sessions::SessionStatus::Login => Self::Login,
-            sessions::SessionStatus::Anonymous => Self::Anonymous,
-            sessions::SessionStatus::Blocked => Self::Blocked,
+            SessionStatus::Login => Self::Login,
+            SessionStatus::Anonymous => Self::Anonymous,
+            SessionStatus::Blocked => Self::Blocked,
         }
     }
 }

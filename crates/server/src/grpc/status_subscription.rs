@@ -24,14 +24,14 @@ pub(super) fn status_updates(
     app: AppState,
     caller: &Caller,
     session: Option<SessionEndWaiter>,
-    watching: PresenceWatch,
+    watch: PresenceWatch,
 ) -> impl Stream<Item = Result<StatusUpdates, Status>> + Send + use<> {
     let subscription = StatusSubscription {
         token_expires_at: Instant::now() + app.token_time_left(caller),
         app,
         session,
-        snapshot: Some(watching.users),
-        changes: watching.changes,
+        snapshot: Some(watch.users),
+        changes: watch.changes,
     };
     stream::try_unfold(subscription, |mut it| async move {
         let next = it.next().await?;
@@ -62,7 +62,7 @@ impl StatusSubscription {
                 let detail = "the token has expired; subscribe again with a new token";
                 Err(ApiError::new(Code::TokenExpired, detail))
             }
-            refusal = wait_for_session_end(self.session.as_mut()) => Err(refusal),
+            error = wait_for_session_end(self.session.as_mut()) => Err(error),
             users = self.changes.next() => Ok(status_updates_message(users, false)),
         }
     }

@@ -3,13 +3,13 @@
 use std::pin::Pin;
 
 use futures_util::Stream;
-use parlor_chat::api::error_code::Code;
 use parlor_chat::presence::{
-    self, GetPresence, Heartbeat, HeartbeatReply, QueryPresence, SetPresence, WatchPresence,
+    self, GetPresence, Heartbeat, HeartbeatReply, PresenceStatus, QueryPresence, SetPresence,
+    UserStatusList, WatchPresence,
 };
 use tonic::{Request, Response, Status};
 
-use super::proto::v1::user_status::Status as Wire;
+use super::proto::v1::user_status::Status as ProtoStatus;
 use super::proto::v1::user_status_service_server::UserStatusService;
 use super::proto::v1::{
     GetMultipleUserStatusRequest, GetMultipleUserStatusResponse, GetUserStatusRequest,
@@ -21,7 +21,7 @@ use super::status_subscription;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 
-type Updates = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
+type StatusUpdateStream = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
 
 /// Service for the operations of presence.
 pub(super) struct GrpcUserStatusService(pub(super) AppState);
@@ -32,11 +32,11 @@ impl UserStatusService for GrpcUserStatusService {
         &self,
         request: Request<SetUserStatusRequest>,
     ) -> Result<Response<UserStatus>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = SetPresence {
-            status: wished(asked.status)?,
-            user_id: asked.user_id,
-            device_id: asked.device_id,
+            status: parse_status(message.status)?,
+            user_id: message.user_id,
+            device_id: message.device_id,
         };
         run_operation(&self.0, &caller, operation).await
     }
@@ -45,8 +45,8 @@ impl UserStatusService for GrpcUserStatusService {
         &self,
         request: Request<GetUserStatusRequest>,
     ) -> Result<Response<UserStatus>, Status> {
-        let (caller, asked) = caller_and_message(request);
-        let mut user_id = asked.user_id;
+        let (caller, message) = caller_and_message(request);
+        let mut user_id = message.user_id;
         if user_id.is_empty() {
             let own = caller.user().map_err(ApiError::from)?;
             user_id = own.as_str().to_owned();
@@ -58,8 +58,8 @@ impl UserStatusService for GrpcUserStatusService {
         &self,
         request: Request<GetMultipleUserStatusRequest>,
     ) -> Result<Response<GetMultipleUserStatusResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
-        let user_ids = asked.user_ids;
+        let (caller, message) = caller_and_message(request);
+        let user_ids = message.user_ids;
         run_operation(&self.0, &caller, QueryPresence { user_ids }).await
     }
 
@@ -67,71 +67,70 @@ impl UserStatusService for GrpcUserStatusService {
         &self,
         request: Request<SendHeartbeatRequest>,
     ) -> Result<Response<SendHeartbeatResponse>, Status> {
-        let (caller, asked) = caller_and_message(request);
+        let (caller, message) = caller_and_message(request);
         let operation = Heartbeat {
-            user_id: asked.user_id,
-            device_id: asked.device_id,
+            user_id: message.user_id,
+            device_id: message.device_id,
         };
         run_operation(&self.0, &caller, operation).await
     }
 
-    type SubscribeStatusUpdatesStream = Updates;
+    type SubscribeStatusUpdatesStream = StatusUpdateStream;
 
     async fn subscribe_status_updates(
         &self,
         request: Request<SubscribeStatusUpdatesRequest>,
-    ) -> Result<Response<Updates>, Status> {
-        let (caller, asked) = caller_and_message(request);
-        let user_ids = asked.watch_user_ids;
+    ) -> Result<Response<StatusUpdateStream>, Status> {
+        let (caller, message) = caller_and_message(request);
+        let user_ids = message.watch_user_ids;
         let session = self.0.session_end_waiter(&caller).await?;
-        let watching = self
+        let watch = self
             .0
             .run_operation(&caller, WatchPresence { user_ids })
             .await?;
-        let updates =
-            status_subscription::status_updates(self.0.clone(), &caller, session, watching);
+        let updates = status_subscription::status_updates(self.0.clone(), &caller, session, watch);
         Ok(Response::new(Box::pin(updates)))
     }
 }
 
-fn wished(status: i32) -> Result<presence::PresenceStatus, ApiError> {
-    match Wire::try_from(status) {
-        Ok(Wire::Online) => Ok(presence::PresenceStatus::Online),
-        Ok(Wire::Away) => Ok(presence::PresenceStatus::Away),
-        Ok(Wire::Busy) => Ok(presence::PresenceStatus::Busy),
-        Ok(Wire::Offline) => Ok(presence::PresenceStatus::Offline),
-        Ok(Wire::Unspecified) | Err(_) => {
+fn parse_status(status: i32) -> Result<PresenceStatus, ApiError> {
+    match ProtoStatus::try_from(status) {
+        Ok(ProtoStatus::Online) => Ok(PresenceStatus::Online),
+        Ok(ProtoStatus::Away) => Ok(PresenceStatus::Away),
+        Ok(ProtoStatus::Busy) => Ok(PresenceStatus::Busy),
+        Ok(ProtoStatus::Offline) => Ok(PresenceStatus::Offline),
+        Ok(ProtoStatus::Unspecified) | Err(_) => {
             let detail = format!("`status` is {status}; it must be ONLINE, AWAY, BUSY or OFFLINE");
-            Err(ApiError::new(Code::InvalidRequest, detail))
+            Err(ApiError::invalid_request(detail))
         }
     }
 }
 
-impl From<presence::PresenceStatus> for Wire {
-    fn from(status: presence::PresenceStatus) -> Self {
+impl From<PresenceStatus> for ProtoStatus {
+    fn from(status: PresenceStatus) -> Self {
         match status {
-            presence::PresenceStatus::Online => Self::Online,
-            presence::PresenceStatus::Away => Self::Away,
-            presence::PresenceStatus::Busy => Self::Busy,
-            presence::PresenceStatus::Offline => Self::Offline,
+            PresenceStatus::Online => Self::Online,
+            PresenceStatus::Away => Self::Away,
+            PresenceStatus::Busy => Self::Busy,
+            PresenceStatus::Offline => Self::Offline,
         }
     }
 }
 
 impl From<presence::UserStatus> for UserStatus {
-    fn from(seen: presence::UserStatus) -> Self {
+    fn from(status: presence::UserStatus) -> Self {
         Self {
-            user_id: seen.user_id.as_str().to_owned(),
-            status: Wire::from(seen.status).into(),
-            last_seen: seen.last_seen,
-            version: seen.version,
-            degraded: seen.degraded,
+            user_id: status.user_id.as_str().to_owned(),
+            status: ProtoStatus::from(status.status).into(),
+            last_seen: status.last_seen,
+            version: status.version,
+            degraded: status.degraded,
         }
     }
 }
 
-impl From<presence::UserStatusList> for GetMultipleUserStatusResponse {
-    fn from(statuses: presence::UserStatusList) -> Self {
+impl From<UserStatusList> for GetMultipleUserStatusResponse {
+    fn from(statuses: UserStatusList) -> Self {
         Self {
             users: statuses.users.into_iter().map(UserStatus::from).collect(),
         }

@@ -99,19 +99,19 @@ mod tests {
             MAX_BODY_BYTES
         );
         for length in [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3, MAX_BODY_BYTES * 100] {
-            let refused = read_body(chunks(length)).await.unwrap_err();
-            assert_eq!(refused.code, Code::BodyTooLarge, "{length}");
+            let error = read_body(chunks(length)).await.unwrap_err();
+            assert_eq!(error.code, Code::BodyTooLarge, "{length}");
         }
     }
 
     #[tokio::test]
     async fn a_body_that_is_announced_as_endless_is_not_read_at_all() {
-        let refused = read_body(Body::from(vec![
+        let error = read_body(Body::from(vec![
             0;
             MAX_BODY_BYTES + MAX_DISCARDED_BYTES + 1
         ]))
         .await;
-        assert_eq!(refused.unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(error.unwrap_err().code, Code::BodyTooLarge);
     }
 
     #[tokio::test(start_paused = true)]

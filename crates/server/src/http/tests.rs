@@ -74,7 +74,7 @@ async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<
         let decoder = RequestDecoder::new(&OperationSchema::of::<Write>());
         match decoder.decode::<Write>(&parts) {
             Ok(write) => serde_json::to_string(&write).unwrap().into_response(),
-            Err(refusal) => (StatusCode::BAD_REQUEST, refusal.detail).into_response(),
+            Err(error) => (StatusCode::BAD_REQUEST, error.detail).into_response(),
         }
     };
     let mut router: Router = Router::new().route("/{id}/{seq}", any(answer));
@@ -99,9 +99,9 @@ async fn a_number_in_an_address_is_read_as_one() {
         json!({ "conversationId": "c1", "seq": 17, "clientId": null })
     );
     for wrong in ["x", "-1", "1.5", "99999999999999999999"] {
-        let refused = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
+        let error = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
         let detail = format!("`seq` in the path: `{wrong}` is not a whole number");
-        assert_eq!(refused.detail, detail);
+        assert_eq!(error.detail, detail);
     }
 }
 
@@ -118,8 +118,8 @@ async fn the_idempotency_key_header_is_used_if_the_body_has_no_key() {
     let (longest, long) = ("x".repeat(128), "x".repeat(129));
     assert_eq!(key(&longest, "").await.unwrap(), longest);
     for wrong in ["", "a\tb", "\u{f6}", &long] {
-        let refused = key(wrong, "").await.unwrap_err();
-        assert!(refused.detail.contains("Idempotency-Key"), "{refused:?}");
+        let error = key(wrong, "").await.unwrap_err();
+        assert!(error.detail.contains("Idempotency-Key"), "{error:?}");
     }
 }
 
@@ -133,10 +133,10 @@ fn a_created_resource_is_answered_with_201() {
 
 #[test]
 fn a_rate_limited_response_has_a_retry_after_header() {
-    let refusal = ApiError::from(parlor_chat::api::error::Error::RateLimited {
+    let error = ApiError::from(parlor_chat::api::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });
-    let answer = problem::Problem::from(refusal).into_response();
+    let answer = problem::Problem::from(error).into_response();
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "2");
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::super::*;
 use super::captured_logs::CapturedLogs;
-use super::fixtures::{alice_claims, clock, hs256};
+use super::fixtures::{alice_claims, hs256, test_clock};
 
 async fn open(data: &Path) -> Result<Authenticator, AuthLoadError> {
     let config = AuthConfig::new(&AuthSettings::default()).unwrap();

@@ -1,14 +1,14 @@
 //! Checks access to a Redis or Valkey server: password, ACL user, TLS.
 
-use parlor_store::{StoreCredentials, StoreTls, StoreUrl};
+use parlor_store::{Store, StoreCredentials, StoreTls, StoreUrl};
 
-use super::super::store_reader::Reader;
+use super::super::store_reader::query;
 use super::{Finding, server_info};
 use crate::client_address::is_loopback_host;
 use crate::config::Config;
 
 /// Checks the password and names the user.
-pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
+pub async fn check_authentication(store: &Store, config: &Config) -> Finding {
     const CHECK: &str = "access";
     let login = match &config.store.url {
         StoreUrl::Embedded => &StoreCredentials::default(),
@@ -16,7 +16,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
         | StoreUrl::Sentinel { login, .. }
         | StoreUrl::Cluster { login, .. } => login,
     };
-    let user: Option<String> = reader.ask(redis::cmd("ACL").arg("WHOAMI")).await.ok();
+    let user: Option<String> = query(store, redis::cmd("ACL").arg("WHOAMI")).await.ok();
     let user = user
         .or_else(|| login.user.clone())
         .unwrap_or_else(|| "default".into());
@@ -29,7 +29,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
             "no password: anyone who can reach the port can read and write everything",
             format!(
                 "`{} CONFIG SET requirepass <password>` (and in redis.conf), then set store.password or REDIS_PASSWORD",
-                server_info::cli(config)
+                server_info::redis_cli_command(config)
             ),
         ),
     }

@@ -18,11 +18,11 @@ pub fn merge_findings(found: Vec<(String, Vec<Finding>)>) -> Vec<Finding> {
     }
     if servers > 1 {
         for (finding, of) in &mut groups {
-            let who = match of.len() {
+            let label = match of.len() {
                 all if all == servers => format!("all {servers} primaries"),
                 _ => of.join(", "),
             };
-            finding.message = format!("{who}: {}", finding.message);
+            finding.message = format!("{label}: {}", finding.message);
         }
     }
     // By check, in the order of the first server. The sort is stable, so findings of one check keep their order.
@@ -47,11 +47,14 @@ mod tests {
             ),
             ("c:3".into(), vec![same(), Finding::ok("memory", "none")]),
         ];
-        let told: Vec<String> = merge_findings(found)
+        let messages: Vec<String> = merge_findings(found)
             .into_iter()
             .map(|one| one.message)
             .collect();
-        assert_eq!(told, ["all 3 primaries: 7.0", "a:1, c:3: none", "b:2: lru"]);
+        assert_eq!(
+            messages,
+            ["all 3 primaries: 7.0", "a:1, c:3: none", "b:2: lru"]
+        );
     }
 
     #[test]

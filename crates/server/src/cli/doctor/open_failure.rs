@@ -8,9 +8,6 @@ use crate::config::Config;
 
 /// How to fix the error.
 pub fn fix_for_open_error(error: &anyhow::Error, config: &Config) -> String {
-    if let Some(error) = error.downcast_ref::<EmbeddedError>() {
-        return fix_for_embedded(error, config);
-    }
     match error.downcast_ref::<StoreOpenError>() {
         Some(StoreOpenError::Embedded(error)) => fix_for_embedded(error, config),
         Some(StoreOpenError::Unreachable { .. }) => {

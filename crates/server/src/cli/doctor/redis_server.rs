@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parlor_store::StoreUrl;
-use redis::Value;
+use parlor_store::{Store, StoreUrl};
+use redis::{InfoDict, RedisResult};
 
-use super::super::store_reader::Reader;
-use super::server_info::{self, Fields, field};
+use super::super::store_reader::query;
+use super::server_info::{self, config_get, field};
 use super::{Finding, Severity, access, merge};
 use crate::config::Config;
 
@@ -16,34 +16,35 @@ const MIN_REDIS_VERSION: (u32, u32) = (6, 2);
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Runs all checks, the most important ones first.
-pub async fn examine(reader: &Reader, config: &Config) -> Vec<Finding> {
-    let mut findings = vec![check_reachable(reader, config).await];
+pub async fn check_server(store: &Store, config: &Config) -> Vec<Finding> {
+    let mut findings = vec![check_reachable(store, config).await];
     if findings[0].level == Severity::Fail {
         return findings;
     }
     let cluster = matches!(config.store.url, StoreUrl::Cluster { .. });
     if cluster {
-        findings.push(check_cluster_slots(reader).await);
+        findings.push(check_cluster_slots(store).await);
     }
-    findings.extend(primaries(reader, config).await);
-    findings.push(access::check_authentication(reader, config).await);
+    findings.extend(check_primaries(store, config).await);
+    findings.push(access::check_authentication(store, config).await);
     findings.push(access::check_tls(config));
-    findings.push(clock(reader).await);
-    findings.push(check_keyspace_events(reader).await);
+    findings.push(check_clock(store).await);
+    findings.push(check_keyspace_events(store).await);
     findings
 }
 
 /// Checks each primary by its INFO.
-async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
-    let cli = server_info::cli(config);
-    let saves = server_info::config(reader, "save").await;
-    let answers = reader.query_each_primary(&redis::cmd("INFO")).await;
+async fn check_primaries(store: &Store, config: &Config) -> Vec<Finding> {
+    let cli = server_info::redis_cli_command(config);
+    let saves = config_get(store, "save").await;
+    let answers = store.query_each_primary(&redis::cmd("INFO")).await;
     let found = answers.into_iter().map(|(server, answer)| {
-        let findings = match answer.as_ref().map(server_info::info) {
+        let info = answer.and_then(|reply| Ok(redis::from_redis_value::<InfoDict>(reply)?));
+        let findings = match info {
             Ok(fields) => vec![
-                version(&fields),
-                persistence(&fields, saves.get(&server).map(String::as_str), &cli),
-                memory(&fields, &cli),
+                check_version(&fields),
+                check_persistence(&fields, saves.get(&server).map(String::as_str), &cli),
+                check_memory(&fields, &cli),
             ],
             Err(error) => vec![Finding::warn(
                 "info",
@@ -58,10 +59,10 @@ async fn primaries(reader: &Reader, config: &Config) -> Vec<Finding> {
     merge::merge_findings(found.collect())
 }
 
-async fn check_cluster_slots(reader: &Reader) -> Finding {
+async fn check_cluster_slots(store: &Store) -> Finding {
     const CHECK: &str = "cluster";
-    let answer: redis::RedisResult<Value> = reader.ask(redis::cmd("CLUSTER").arg("INFO")).await;
-    match answer.as_ref().map(server_info::info) {
+    let info: RedisResult<InfoDict> = query(store, redis::cmd("CLUSTER").arg("INFO")).await;
+    match info {
         Ok(fields) if field(&fields, "cluster_state") == "ok" => Finding::ok(
             CHECK,
             format!(
@@ -80,10 +81,10 @@ async fn check_cluster_slots(reader: &Reader) -> Finding {
     }
 }
 
-async fn check_reachable(reader: &Reader, config: &Config) -> Finding {
+async fn check_reachable(store: &Store, config: &Config) -> Finding {
     let url = &config.store.url;
     let start = Instant::now();
-    match reader.ask::<String>(&redis::cmd("PING")).await {
+    match query::<String>(store, &redis::cmd("PING")).await {
         Ok(_) => Finding::ok(
             "reachable",
             format!(
@@ -99,7 +100,7 @@ async fn check_reachable(reader: &Reader, config: &Config) -> Finding {
     }
 }
 
-fn version(fields: &Fields) -> Finding {
+fn check_version(fields: &InfoDict) -> Finding {
     let valkey = field(fields, "valkey_version");
     let redis = field(fields, "redis_version");
     // Valkey reports the Redis version that it is compatible with as `redis_version`.
@@ -122,7 +123,7 @@ fn version(fields: &Fields) -> Finding {
     }
 }
 
-fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
+fn check_persistence(fields: &InfoDict, save: Option<&str>, cli: &str) -> Finding {
     const CHECK: &str = "persistence";
     if field(fields, "aof_last_write_status") == "err"
         || field(fields, "rdb_last_bgsave_status") == "err"
@@ -136,17 +137,17 @@ fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
     if field(fields, "aof_enabled") == "1" {
         return Finding::ok(CHECK, "append-only file");
     }
-    let mend = format!("`{cli} CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf");
+    let fix = format!("`{cli} CONFIG SET appendonly yes`, and `appendonly yes` in redis.conf");
     match save {
         Some("") => Finding::warn(
             CHECK,
             "none: a restart of the server loses sessions, presence and everything that is not in the database",
-            mend,
+            fix,
         ),
         Some(save) => Finding::warn(
             CHECK,
             format!("snapshots only (save {save}): a crash loses all changes since the last one"),
-            mend,
+            fix,
         ),
         None if field(fields, "aof_enabled").is_empty() => {
             Finding::info(CHECK, "the server does not report its persistence")
@@ -158,17 +159,18 @@ fn persistence(fields: &Fields, save: Option<&str>, cli: &str) -> Finding {
     }
 }
 
-fn memory(fields: &Fields, cli: &str) -> Finding {
+fn check_memory(fields: &InfoDict, cli: &str) -> Finding {
     const CHECK: &str = "memory";
-    let limit = field(fields, "maxmemory").parse::<u64>().ok();
+    let limit = fields.get::<u64>("maxmemory");
     let policy = field(fields, "maxmemory_policy");
+    let policy = policy.as_str();
     let limit_text = match limit {
         Some(0) => "no maxmemory".to_owned(),
         Some(bytes) => format!("maxmemory {} MiB", bytes >> 20),
         None => return Finding::info(CHECK, "the server does not report maxmemory and its policy"),
     };
     let finding = format!("{limit_text}, maxmemory-policy {policy}");
-    let mend = format!(
+    let fix = format!(
         "`{cli} CONFIG SET maxmemory-policy volatile-ttl` (or noeviction), and the same in redis.conf"
     );
     match policy {
@@ -186,7 +188,7 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
                 Severity::Fail
             };
             Finding {
-                fix: Some(mend),
+                fix: Some(fix),
                 ..Finding::new(CHECK, level, format!("{finding}: {why}"))
             }
         }
@@ -197,11 +199,11 @@ fn memory(fields: &Fields, cli: &str) -> Finding {
     clippy::disallowed_methods,
     reason = "the check compares the clock of this machine"
 )]
-async fn clock(reader: &Reader) -> Finding {
+async fn check_clock(store: &Store) -> Finding {
     let before = Instant::now();
-    let answers = reader.query_each_primary(&redis::cmd("TIME")).await;
+    let answers = store.query_each_primary(&redis::cmd("TIME")).await;
     let half = before.elapsed() / 2;
-    let ours = SystemTime::now()
+    let local_time = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let mut worst = Duration::ZERO;
@@ -212,8 +214,8 @@ async fn clock(reader: &Reader) -> Finding {
             Ok(time) => time,
             Err(error) => return Finding::info("clock", format!("TIME is not allowed: {error}")),
         };
-        let theirs = Duration::from_secs(seconds) + Duration::from_micros(micros) + half;
-        worst = worst.max(ours.abs_diff(theirs));
+        let server_time = Duration::from_secs(seconds) + Duration::from_micros(micros) + half;
+        worst = worst.max(local_time.abs_diff(server_time));
     }
     let finding = format!(
         "{} ms off from the clock of this machine",
@@ -230,8 +232,8 @@ async fn clock(reader: &Reader) -> Finding {
     }
 }
 
-async fn check_keyspace_events(reader: &Reader) -> Finding {
-    let answers = server_info::config(reader, "notify-keyspace-events").await;
+async fn check_keyspace_events(store: &Store) -> Finding {
+    let answers = config_get(store, "notify-keyspace-events").await;
     let on = answers.values().find(|flags| !flags.is_empty());
     let finding = match on.or(answers.values().next()) {
         Some(flags) if flags.is_empty() => {
@@ -249,11 +251,11 @@ async fn check_keyspace_events(reader: &Reader) -> Finding {
 mod tests {
     use super::*;
 
-    fn fields(pairs: &[(&str, &str)]) -> Fields {
-        pairs
+    fn info(pairs: &[(&str, &str)]) -> InfoDict {
+        let lines = pairs
             .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+            .map(|(name, value)| format!("{name}:{value}\r\n"));
+        InfoDict::new(&lines.collect::<String>())
     }
 
     #[test]
@@ -272,7 +274,7 @@ mod tests {
             ),
             (&[], Severity::Info, "does not report"),
         ] {
-            let finding = version(&fields(pairs));
+            let finding = check_version(&info(pairs));
             assert_eq!(finding.level, level, "{finding:?}");
             assert!(finding.message.contains(text), "{finding:?}");
         }
@@ -287,8 +289,8 @@ mod tests {
             ("0", "allkeys-lru", Severity::Warn),
             ("1048576", "volatile-lru", Severity::Warn),
         ] {
-            let finding = memory(
-                &fields(&[("maxmemory", limit), ("maxmemory_policy", policy)]),
+            let finding = check_memory(
+                &info(&[("maxmemory", limit), ("maxmemory_policy", policy)]),
                 "redis-cli",
             );
             assert_eq!(finding.level, level, "{finding:?}");

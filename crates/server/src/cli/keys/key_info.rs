@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{KeySpec, Keyspace};
+use parlor_store::Store;
 use redis::Cmd;
 use serde_json::json;
 
-use super::super::escape::{escaped, to_json_text};
-use super::super::store_reader::Reader;
+use super::super::escape::{escape, to_json_text};
+use super::super::redis_value::length_command;
+use super::super::store_reader::query_keys;
 use super::rounded_ttl;
 
 /// Keys per round trip.
@@ -29,8 +31,8 @@ pub struct KeyInfo {
 
 impl KeyInfo {
     /// Name of the key in one line.
-    pub fn name(&self) -> String {
-        escaped(&self.key)
+    pub fn display_name(&self) -> String {
+        escape(&self.key)
     }
 
     /// Meaning of the key.
@@ -63,8 +65,8 @@ impl KeyInfo {
 }
 
 /// Loads the details of these keys. Keys that do not exist are left out.
-pub async fn of(
-    reader: &Reader,
+pub async fn load_key_infos(
+    store: &Store,
     keyspace: &Keyspace,
     keys: Vec<Vec<u8>>,
 ) -> anyhow::Result<Vec<KeyInfo>> {
@@ -76,13 +78,13 @@ pub async fn of(
                 .map(|key| redis::cmd(name).arg(key).take())
                 .collect::<Vec<Cmd>>()
         };
-        let kinds: Vec<String> = reader.query_keys(each("TYPE")).await?;
-        let ttls: Vec<i64> = reader.query_keys(each("PTTL")).await?;
+        let kinds: Vec<String> = query_keys(store, each("TYPE")).await?;
+        let ttls: Vec<i64> = query_keys(store, each("PTTL")).await?;
         let lengths = batch
             .iter()
             .zip(&kinds)
             .map(|(key, kind)| redis::cmd(length_command(kind)).arg(key).take());
-        let lengths: Vec<u64> = reader.query_keys(lengths.collect()).await?;
+        let lengths: Vec<u64> = query_keys(store, lengths.collect()).await?;
         for (((key, kind), ttl), length) in batch.iter().zip(kinds).zip(ttls).zip(lengths) {
             if kind != "none" && ttl != -2 {
                 let spec = keyspace.match_key(key).map(|found| found.spec);
@@ -98,16 +100,4 @@ pub async fn of(
         }
     }
     Ok(all)
-}
-
-fn length_command(kind: &str) -> &'static str {
-    match kind {
-        "string" => "STRLEN",
-        "hash" => "HLEN",
-        "list" => "LLEN",
-        "set" => "SCARD",
-        "zset" => "ZCARD",
-        // A stream, a type of a module or a deleted key has no common length command. EXISTS works for all of them.
-        _ => "EXISTS",
-    }
 }

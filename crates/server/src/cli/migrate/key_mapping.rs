@@ -28,9 +28,9 @@ const SKIPPED_PATTERNS: &[&str] = &[
 
 /// Treatment of a key by the migration.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum KeyAction {
     /// Copies the key to this name; the second field is its capability.
-    Moves(Vec<u8>, &'static str),
+    Copy(Vec<u8>, &'static str),
     /// Skips the key.
     Skip,
     /// Skips the key because Parlor does not declare it.
@@ -49,20 +49,20 @@ pub struct KeyMapping {
 
 impl KeyMapping {
     /// Decides what happens to a key of the source.
-    pub fn fate(&self, key: &[u8]) -> Fate {
+    pub fn action_for(&self, key: &[u8]) -> KeyAction {
         match self.from.match_key(key) {
-            Some(found) if SKIPPED_PATTERNS.contains(&found.spec.pattern.text()) => Fate::Skip,
+            Some(found) if SKIPPED_PATTERNS.contains(&found.spec.pattern.text()) => KeyAction::Skip,
             Some(found) => {
                 let name = self.to.key_from_match(&found).into_string().into_bytes();
-                Fate::Moves(name, found.capability.name)
+                KeyAction::Copy(name, found.capability.name)
             }
-            None if self.all => Fate::Moves(key.to_vec(), "(not declared)"),
-            None => Fate::Undeclared,
+            None if self.all => KeyAction::Copy(key.to_vec(), "(not declared)"),
+            None => KeyAction::Undeclared,
         }
     }
 
     /// The mapping from target to source, for declared keys only.
-    pub fn reversed_own(&self) -> KeyMapping {
+    pub fn reversed(&self) -> KeyMapping {
         KeyMapping {
             from: self.to.clone(),
             to: self.from.clone(),
@@ -96,12 +96,12 @@ mod tests {
             to: Keyspace::new(settings(), true).expect("a preset"),
             all: false,
         };
-        let moves = |key: &str, capability| Fate::Moves(key.as_bytes().to_vec(), capability);
-        let there = names.fate(b"unread:alice:c1");
+        let moves = |key: &str, capability| KeyAction::Copy(key.as_bytes().to_vec(), capability);
+        let there = names.action_for(b"unread:alice:c1");
         assert_eq!(there, moves("unread:{alice}:c1", "unread"));
-        let back = names.reversed_own().fate(b"unread:{alice}:c1");
+        let back = names.reversed().action_for(b"unread:{alice}:c1");
         assert_eq!(back, moves("unread:alice:c1", "unread"));
-        assert_eq!(names.fate(b"parlor:epoch"), Fate::Skip);
-        assert_eq!(names.fate(b"somebody:else"), Fate::Undeclared);
+        assert_eq!(names.action_for(b"parlor:epoch"), KeyAction::Skip);
+        assert_eq!(names.action_for(b"somebody:else"), KeyAction::Undeclared);
     }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use parlor_chat::ids::NodeId;
-use parlor_chat::keys::Keyspace;
-use parlor_store::{Store, StoreOptions, StoreUrl};
-use redis::Value;
+use parlor_chat::keys::{Keyspace, TtlName};
+use parlor_store::{Store, StoreKind, StoreOptions, StoreUrl};
+use redis::InfoDict;
+use redis::aio::ConnectionLike;
 
-use super::super::store_reader::has_store;
+use super::super::store_reader::{has_store, keyspace_of, require_store};
 use super::copy_value::MigrationStore;
 use super::key_mapping::KeyMapping;
 use super::{MigrationOptions, StoreArgs};
@@ -25,7 +26,7 @@ pub struct StorePair {
     /// `None` if the target does not exist yet and the run does not write.
     pub target: Option<MigrationStore>,
     /// Names of the keys in both.
-    pub names: KeyMapping,
+    pub keys: KeyMapping,
     /// URL of the source, without a password.
     pub from: String,
     /// URL of the target, without a password.
@@ -39,53 +40,52 @@ impl StorePair {
     pub async fn open(
         loaded: &LoadedConfig,
         args: &StoreArgs<'_>,
-        task: MigrationOptions,
+        options: MigrationOptions,
     ) -> anyhow::Result<Self> {
-        let mut from = options(loaded, "--from", args.from)?;
-        let mut to = options(loaded, "--to", args.to)?;
+        let mut from = store_options(loaded, "--from", args.from)?;
+        let mut to = store_options(loaded, "--to", args.to)?;
         if from.url == to.url {
             bail!("--from and --to name the same store; there is nothing to copy");
         }
         from.read_only = true;
-        to.read_only = task.dry_run || task.verify;
+        to.read_only = options.dry_run || options.verify;
         let mut settings = loaded.config.keys.clone();
-        let before = keyspace(&from, settings.clone())?;
+        let before = keyspace_of(&from.url, settings.clone())?;
         if let Some(prefix) = args.to_prefix {
             prefix.clone_into(&mut settings.prefix);
             prefix.clone_into(&mut to.key_prefix);
         }
-        let names = KeyMapping {
+        let keys = KeyMapping {
             from: before,
-            to: keyspace(&to, settings)?,
+            to: keyspace_of(&to.url, settings)?,
             all: args.all,
         };
         let (from_url, to_url) = (from.url.to_string(), to.url.to_string());
-        let lock = lock(&from, task)?;
+        let lock = lock(&from, options)?;
         let source = MigrationStore::new(Store::open(from).await?).await?;
         let target = match &to.data_folder {
             Some(folder) if to.read_only && !has_store(folder) => None,
             _ => Some(MigrationStore::new(Store::open(to).await?).await?),
         };
-        let sides = Self {
+        let pair = Self {
             source,
             target,
-            names,
+            keys,
             from: from_url,
             to: to_url,
             _lock: lock,
         };
-        sides.reject_if_in_use(task).await?;
-        Ok(sides)
+        pair.reject_if_in_use(options).await?;
+        Ok(pair)
     }
 
     /// Rejects two names of one store, and stores that servers use.
-    async fn reject_if_in_use(&self, task: MigrationOptions) -> anyhow::Result<()> {
+    async fn reject_if_in_use(&self, options: MigrationOptions) -> anyhow::Result<()> {
         let Some(target) = &self.target else {
             return Ok(());
         };
         let same_place = self.source.store.kind() == target.store.kind()
-            && redis::aio::ConnectionLike::get_db(&self.source.store)
-                == redis::aio::ConnectionLike::get_db(&target.store);
+            && ConnectionLike::get_db(&self.source.store) == ConnectionLike::get_db(&target.store);
         if same_place
             && !run_ids(&self.source)
                 .await
@@ -97,21 +97,21 @@ impl StorePair {
                 self.to
             );
         }
-        if task.force || task.dry_run {
+        if options.force || options.dry_run {
             return Ok(());
         }
         let both = [
-            (&self.source, &self.names.from, &self.from),
-            (target, &self.names.to, &self.to),
+            (&self.source, &self.keys.from, &self.from),
+            (target, &self.keys.to, &self.to),
         ];
-        for (side, keys, url) in both {
-            if side.store.kind() == parlor_store::StoreKind::Embedded {
+        for (store, keys, url) in both {
+            if store.store.kind() == StoreKind::Embedded {
                 continue;
             }
-            if let Some(node) = live_node(side, keys).await? {
+            if let Some(node) = live_node(store, keys).await? {
                 bail!(
                     "the store {url} is in use by the node {node}; stop every server (a killed server counts as running for {} s), or skip this check with --force",
-                    keys.ttl(parlor_chat::keys::TtlName::NodeLease).as_secs()
+                    keys.ttl(TtlName::NodeLease).as_secs()
                 );
             }
         }
@@ -127,7 +127,7 @@ impl StorePair {
     }
 }
 
-fn options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<StoreOptions> {
+fn store_options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<StoreOptions> {
     let mut url: StoreUrl = url.parse().with_context(|| flag.to_owned())?;
     if let StoreUrl::Redis { login, .. }
     | StoreUrl::Sentinel { login, .. }
@@ -145,55 +145,43 @@ fn options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<Store
     })
 }
 
-fn keyspace(
-    options: &StoreOptions,
-    settings: parlor_chat::keys::KeySettings,
-) -> anyhow::Result<Keyspace> {
-    let cluster = matches!(options.url, StoreUrl::Cluster { .. });
-    Ok(Keyspace::new(settings, cluster)?)
-}
-
 /// Locks the folder of an embedded source so that no server starts in it. A dry run does not need the lock.
 fn lock(
     from: &StoreOptions,
-    task: MigrationOptions,
+    options: MigrationOptions,
 ) -> anyhow::Result<Option<parlor_embedded::DataFolderLock>> {
     let Some(folder) = &from.data_folder else {
         return Ok(None);
     };
-    if !has_store(folder) {
-        bail!(
-            "there is no store in {}; choose the data folder with --data",
-            folder.display()
-        );
-    }
-    if task.dry_run {
+    require_store(folder)?;
+    if options.dry_run {
         return Ok(None);
     }
     Ok(Some(parlor_embedded::DataFolderLock::acquire(folder)?))
 }
 
 /// The run ids of the servers that hold a store; empty if they do not report one.
-async fn run_ids(side: &MigrationStore) -> HashSet<String> {
+async fn run_ids(store: &MigrationStore) -> HashSet<String> {
     let info = redis::cmd("INFO").arg("server").take();
-    let told = side.store.query_each_primary(&info).await;
-    let texts = told.into_iter().filter_map(|(_, told)| told.ok());
-    let texts = texts.filter_map(|told: Value| redis::from_redis_value::<String>(told).ok());
-    let run = |text: String| {
-        let mut lines = text.lines();
-        lines.find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
-    };
-    texts.filter_map(run).collect()
+    let replies = store.store.query_each_primary(&info).await;
+    let infos = replies.into_iter().filter_map(|(_, reply)| reply.ok());
+    infos
+        .filter_map(|reply| {
+            redis::from_redis_value::<InfoDict>(reply)
+                .ok()?
+                .get("run_id")
+        })
+        .collect()
 }
 
 /// A node whose lease has not expired.
-async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
+async fn live_node(store: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
     let all = redis::cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).take();
-    let nodes: Vec<String> = side.ask(&all).await?;
+    let nodes: Vec<String> = store.query(&all).await?;
     for node in nodes {
         let Ok(id) = NodeId::new(&node) else { continue };
-        if side
-            .ask::<bool>(redis::cmd("EXISTS").arg(keys.node(&id)))
+        if store
+            .query::<bool>(redis::cmd("EXISTS").arg(keys.node(&id)))
             .await?
         {
             return Ok(Some(node));
@@ -203,10 +191,10 @@ async fn live_node(side: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Opt
 }
 
 /// Approximate number of keys; 0 if the servers do not report it.
-pub async fn key_count(side: &MigrationStore) -> u64 {
-    let told = side.store.query_each_primary(&redis::cmd("DBSIZE")).await;
-    let sizes = told.into_iter().filter_map(|(_, told)| told.ok());
+pub async fn key_count(store: &MigrationStore) -> u64 {
+    let replies = store.store.query_each_primary(&redis::cmd("DBSIZE")).await;
+    let sizes = replies.into_iter().filter_map(|(_, reply)| reply.ok());
     sizes
-        .filter_map(|told| redis::from_redis_value::<u64>(told).ok())
+        .filter_map(|reply| redis::from_redis_value::<u64>(reply).ok())
         .sum()
 }

@@ -12,7 +12,7 @@ pub(super) fn example_toml() -> String {
          # Durations are seconds (20, 0.5) or text (\"500ms\", \"20s\", \"5m\", \"1h\"). See docs/config.md.\n",
     );
     let mut section = "";
-    for setting in settings::all()
+    for setting in settings::all_settings()
         .iter()
         .filter(|setting| setting.is_implemented)
     {
@@ -36,7 +36,7 @@ pub(super) fn example_toml() -> String {
 pub(super) fn text() -> String {
     let mut text = String::from(HEAD);
     for section in settings::sections() {
-        let of_section = settings::all()
+        let of_section = settings::all_settings()
             .iter()
             .filter(|s| s.section() == section && s.is_implemented);
         let rows: Vec<String> = of_section.map(row).collect();
@@ -53,7 +53,7 @@ pub(super) fn text() -> String {
         let _ = writeln!(text, "| `{variable}` | `{setting}` | {meaning} |");
     }
     text += NOT_IMPLEMENTED_HEADER;
-    for setting in settings::all()
+    for setting in settings::all_settings()
         .iter()
         .filter(|setting| !setting.is_implemented)
     {
@@ -75,8 +75,8 @@ fn row(setting: &Setting) -> String {
             let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
             let _ = write!(meaning, " One of {}.", words.join(", "));
         }
-        SettingKind::Number(least, most) => {
-            let _ = write!(meaning, " From {least} to {most}.");
+        SettingKind::Number(min, max) => {
+            let _ = write!(meaning, " From {min} to {max}.");
         }
         _ => {}
     }
