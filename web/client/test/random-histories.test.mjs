@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Stream } from "../dist/stream.js";
+import { MessageStream } from "../dist/message-stream.js";
 
-const HISTORIES = 1000;
+const HISTORY_COUNT = 1000;
 
 /** Deterministic random numbers below `n` for a seed. */
 function random(seed) {
@@ -17,23 +17,23 @@ function random(seed) {
 }
 
 test("each message is delivered once and in order, with its last version, through broken connections", async () => {
-  for (let seed = 1; seed <= HISTORIES; seed += 1) await one(seed);
+  for (let seed = 1; seed <= HISTORY_COUNT; seed += 1) await runHistory(seed);
 });
 
-async function one(seed) {
+async function runHistory(seed) {
   const below = random(seed);
   const rows = [];
   let rev = 0;
   const wire = []; // events that the server has sent and the client has not received
-  const told = [];
-  const hand = (event, { seq, rev }) => told.push({ event, seq, rev });
-  const page = async (after) => {
+  const delivered = [];
+  const deliverMessage = (event, { seq, rev }) => delivered.push({ event, seq, rev });
+  const readHistory = async (after) => {
     for (let turns = below(4); turns > 0; turns -= 1) await null;
     const rest = rows.filter((row) => row.seq > after);
     return { messages: rest.slice(0, 2).map((row) => ({ ...row })), hasMore: rest.length > 2 };
   };
-  const stream = new Stream(hand, page);
-  await stream.begin({ lastSeq: 0, rev: 0, hasMore: false, missed: [] });
+  const stream = new MessageStream(deliverMessage, readHistory);
+  await stream.onJoined({ lastSeq: 0, rev: 0, hasMore: false, missed: [] });
 
   const send = () => {
     rev += 1;
@@ -50,12 +50,12 @@ async function one(seed) {
   const deliver = () => {
     if (wire.length === 0) return;
     const [event, body] = wire.shift();
-    if (event === "resumed") void stream.resumed(body);
-    else stream.take(event, body);
+    if (event === "resumed") void stream.onResumed(body);
+    else stream.receive(event, body);
     // Some events arrive twice.
-    if (event !== "resumed" && below(8) === 0) stream.take(event, body);
+    if (event !== "resumed" && below(8) === 0) stream.receive(event, body);
   };
-  const cut = () => {
+  const reconnect = () => {
     wire.length = 0;
     const { seq, rev: known } = stream.position;
     const missed = rows.filter((row) => row.seq > seq);
@@ -65,18 +65,18 @@ async function one(seed) {
   };
 
   for (let steps = 60; steps > 0; steps -= 1) {
-    [send, send, change, deliver, deliver, deliver, deliver, cut][below(8)]();
+    [send, send, change, deliver, deliver, deliver, deliver, reconnect][below(8)]();
     if (below(3) === 0) await null;
   }
-  cut();
+  reconnect();
   while (wire.length > 0) deliver();
   for (let turns = 200; turns > 0; turns -= 1) await null;
 
-  const news = told.filter(({ event }) => event === "message:new").map(({ seq }) => seq);
-  assert.deepEqual(news, rows.map(({ seq }) => seq), `seed ${seed}: each message once and in order`);
-  const last = new Map(told.map(({ seq, rev }) => [seq, rev]));
+  const created = delivered.filter(({ event }) => event === "message:new").map(({ seq }) => seq);
+  assert.deepEqual(created, rows.map(({ seq }) => seq), `seed ${seed}: each message once and in order`);
+  const last = new Map(delivered.map(({ seq, rev }) => [seq, rev]));
   for (const row of rows) assert.equal(last.get(row.seq), row.rev, `seed ${seed}: last version of message ${row.seq}`);
-  const revs = told.map(({ rev }) => rev);
+  const revs = delivered.map(({ rev }) => rev);
   assert.equal(new Set(revs).size, revs.length, `seed ${seed}: each revision once`);
   assert.deepEqual(stream.position, { seq: rows.length, rev }, `seed ${seed}: the position is the end`);
 }

@@ -1,4 +1,4 @@
-import { type Code, temporary } from "./events.js";
+import { type ErrorCode, retryableCodes } from "./events.js";
 
 /** Error of the server or of the client. Use `code` in programs; `message` is for people and may change. */
 export class ParlorError extends Error {
@@ -6,7 +6,7 @@ export class ParlorError extends Error {
 
   constructor(
     /** Error code of the server, reason of `session:closed`, or a code of the client: `timeout` or `closed`. */
-    readonly code: Code | (string & {}),
+    readonly code: ErrorCode | (string & {}),
     message: string,
     /** Milliseconds to wait before a retry, if known. */
     readonly retryAfterMs?: number,
@@ -15,8 +15,8 @@ export class ParlorError extends Error {
   }
 
   /** True if the same request can succeed later. */
-  get temporary(): boolean {
-    return this.retryAfterMs !== undefined || temporary.has(this.code as Code);
+  get isRetryable(): boolean {
+    return this.retryAfterMs !== undefined || retryableCodes.has(this.code as ErrorCode);
   }
 
   /** Converts the error of an acknowledgement or of `connect_error`. */

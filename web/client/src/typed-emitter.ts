@@ -1,5 +1,5 @@
 /** Event emitter with a type for each event. */
-export class Emitter<Events extends object> {
+export class TypedEmitter<Events extends object> {
   #handlers = new Map<keyof Events, Set<(body: never) => void>>();
 
   /** Calls `handler` with each event of this name. Call the returned function to remove the handler. */
@@ -13,7 +13,7 @@ export class Emitter<Events extends object> {
     this.#handlers.get(event)?.delete(handler);
   }
 
-  protected tell<E extends keyof Events>(event: E, body: Events[E]): void {
+  protected notify<E extends keyof Events>(event: E, body: Events[E]): void {
     for (const handler of [...(this.#handlers.get(event) ?? [])] as ((body: Events[E]) => void)[]) {
       try {
         handler(body);

@@ -11,23 +11,23 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const SECRET = "one secret for all that is long enough";
-const PATIENCE = 30_000;
+const TEST_TIMEOUT = 30_000;
 
 /** Token of a user with a lifetime in seconds. */
-export function token(user, lasts = 600) {
+export function token(user, lifetimeSecs = 600) {
   const now = Math.floor(Date.now() / 1000);
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const claims = { sub: user, name: user, iat: now - 1, exp: now + lasts };
+  const claims = { sub: user, name: user, iat: now - 1, exp: now + lifetimeSecs };
   const signed = `${part({ alg: "HS256", typ: "JWT" })}.${part(claims)}`;
   return `${signed}.${createHmac("sha256", SECRET).update(signed).digest("base64url")}`;
 }
 
 /** Waits until the condition holds. */
-export async function until(what, condition) {
-  const end = Date.now() + PATIENCE;
+export async function waitUntil(what, condition) {
+  const end = Date.now() + TEST_TIMEOUT;
   for (;;) {
     if (await condition()) return;
-    if (Date.now() > end) throw new Error(`timeout after ${PATIENCE} ms: ${what}`);
+    if (Date.now() > end) throw new Error(`timeout after ${TEST_TIMEOUT} ms: ${what}`);
     await sleep(10);
   }
 }
@@ -71,7 +71,7 @@ export class Parlor {
     });
     const child = this.#process;
     process.once("exit", () => child.kill("SIGKILL"));
-    await until("Parlor is ready", () => fetch(`${this.url}/readyz`).then((it) => it.ok, () => false));
+    await waitUntil("Parlor is ready", () => fetch(`${this.url}/readyz`).then((it) => it.ok, () => false));
   }
 
   async end(signal) {
@@ -82,10 +82,10 @@ export class Parlor {
   /** Sends an HTTP request as a user. */
   async call(user, method, path, body) {
     const headers = { authorization: `Bearer ${token(user)}`, "content-type": "application/json" };
-    const answer = await fetch(`${this.url}/v1${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(told)}`);
-    return told;
+    const response = await fetch(`${this.url}/v1${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+    const reply = await response.json();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(reply)}`);
+    return reply;
   }
 
   /** Creates a conversation of Alice and Bob, and their sessions. */
