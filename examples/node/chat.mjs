@@ -31,20 +31,20 @@ client.on("typing", ({ userId, username, typing }) => {
   if (typing) console.log(`* ${names.get(userId)} is typing`);
 });
 
-function print({ senderId, content }, mark = "") {
-  console.log(`${names.get(senderId) ?? senderId}: ${content}${mark}`);
+function print({ senderId, content }, suffix = "") {
+  console.log(`${names.get(senderId) ?? senderId}: ${content}${suffix}`);
 }
 
 /** Creates the conversation, or becomes a member if it exists already. Membership is changed over HTTP, not over Socket.IO. */
-async function enter() {
+async function becomeMember() {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const post = (path, body) => fetch(`${url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  const made = await post("/conversations", { id: conversationId, kind: "group", open: true });
-  if (made.status === 409) await post(`/conversations/${conversationId}/join`, {});
+  const created = await post("/conversations", { id: conversationId, kind: "group", open: true });
+  if (created.status === 409) await post(`/conversations/${conversationId}/join`, {});
 }
 
 await client.ready;
-await enter();
+await becomeMember();
 const { messages } = await client.emit("history", { conversationId, limit: 10 });
 messages.forEach((message) => print(message));
 // Join at the end of the history, so that messages sent in between are delivered, too.

@@ -8,7 +8,7 @@ use parlor_chat::api::error::Error;
 use parlor_chat::api::error_code::Code;
 use tracing::error;
 
-use crate::identity::AuthError;
+use crate::auth::AuthError;
 
 /// Error with a stable code, as a gateway sends it to the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,16 @@ impl ApiError {
             detail,
             retry_after_ms: None,
         }
+    }
+
+    /// Error of a request above a rate limit.
+    pub fn rate_limited(retry_after_ms: u64) -> Self {
+        Error::RateLimited { retry_after_ms }.into()
+    }
+
+    /// Error of a request that cannot be decoded.
+    pub fn invalid_request(detail: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest, detail)
     }
 
     /// Value of the header `Retry-After`: seconds, rounded up. An unavailable part may return at any time, so it gets
@@ -61,6 +71,17 @@ impl From<Error> for ApiError {
             code,
             format!("internal error; search the server log for {id}"),
         )
+    }
+}
+
+/// A request field that cannot be deserialized.
+impl From<serde_path_to_error::Error<serde_json::Error>> for ApiError {
+    fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let path = error.path().to_string();
+        Self::invalid_request(match path.as_str() {
+            "." => error.inner().to_string(),
+            _ => format!("`{path}`: {}", error.inner()),
+        })
     }
 }
 

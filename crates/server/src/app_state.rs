@@ -7,25 +7,25 @@
 //!    [`AppState::recheck_caller`] on a connection that is already authenticated.
 
 use std::net::IpAddr;
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::{Caller, Role};
-use parlor_chat::api::error::Error;
+use parlor_chat::api::error::{Error, Result as ChatResult};
 use parlor_chat::api::operation::{AuthRequirement, Operation};
-use parlor_chat::ids::DeviceId;
+use parlor_chat::ids::{DeviceId, LimiterId};
 use parlor_chat::limits::RateLimitDecision;
 use parlor_chat::sessions::{ConnectionRegistration, Ended, SessionEndWaiter};
 use tokio::sync::watch;
 
 use crate::api_error::ApiError;
+use crate::auth::{self, Authenticator};
 use crate::client_address::{PeerAddress, TrustedProxies};
 use crate::config::Config;
 use crate::database_breaker::DatabaseBreaker;
-use crate::identity::{self, Authenticator};
 use crate::lifecycle::StartupState;
 use crate::rate_limit::{self, RequestRateLimiter};
 use crate::readiness::{self, Readiness};
@@ -38,6 +38,8 @@ pub struct AppState {
     rate_limiter: Arc<RequestRateLimiter>,
     database_breaker: Arc<DatabaseBreaker>,
     startup: StartupState,
+    /// The chat, once this node has joined the cluster.
+    chat: Arc<OnceLock<Arc<Chat>>>,
     shutdown: watch::Receiver<bool>,
     readiness_timeouts: readiness::ReadinessTimeouts,
 }
@@ -76,6 +78,7 @@ impl AppState {
             rate_limiter: Arc::new(RequestRateLimiter::new(config.request_limit)),
             database_breaker: Arc::default(),
             startup,
+            chat: Arc::default(),
             shutdown,
             readiness_timeouts: readiness::ReadinessTimeouts::new(config),
         }
@@ -93,60 +96,76 @@ impl AppState {
     /// Counts a request against the rate limit and authorizes its caller as the operation requires.
     pub async fn admit_request(
         &self,
-        shown: &RequestCredentials<'_>,
-        needs: AuthRequirement,
+        credentials: &RequestCredentials<'_>,
+        required: AuthRequirement,
     ) -> Admission {
-        let known = match needs {
+        let address = credentials.client_address;
+        let authenticated = match required {
             AuthRequirement::None => None,
             AuthRequirement::Session | AuthRequirement::Token => {
-                Some(self.authenticate(shown).await)
+                Some(self.authenticate(credentials).await)
             }
         };
-        let budget = match &known {
+        let limiter_id = match &authenticated {
             Some(Ok(caller)) => rate_limit::limiter_id_of_caller(caller),
-            Some(Err(_)) | None => shown
-                .client_address
-                .and_then(rate_limit::limiter_id_of_address),
+            Some(Err(_)) | None => address.and_then(rate_limit::limiter_id_of_address),
         };
-        let chat = self.chat().ok();
-        let quota = match &budget {
-            Some(budget) => Some(self.rate_limiter.count(chat.as_deref(), budget).await),
+        let rate_limit = match &limiter_id {
+            Some(id) => Some(self.count_request(id).await),
             None => None,
         };
-        let caller = match (&quota, known) {
-            (Some(verdict), _) if !verdict.allowed => Err(rate_limit::refusal(verdict)),
-            (_, Some(known)) => match known.and_then(|caller| resolve_acting_user(caller, shown)) {
-                Ok(caller) if needs == AuthRequirement::Session => self.check_session(caller).await,
-                known => known,
+        let caller = match (&rate_limit, authenticated) {
+            (Some(decision), _) if !decision.allowed => Err(rate_limit_error(decision)),
+            (_, Some(Ok(caller))) => match credentials
+                .acting_user
+                .clone()
+                .and_then(|user| resolve_acting_user(caller, user))
+            {
+                Ok(caller) if required == AuthRequirement::Session => {
+                    self.check_session(caller).await
+                }
+                resolved => resolved,
             },
-            (_, None) => Ok(Caller::unauthenticated(shown.client_address)),
+            (_, Some(error)) => error,
+            (_, None) => Ok(Caller::unauthenticated(address)),
         };
-        Admission {
-            rate_limit: quota,
-            caller,
-        }
+        Admission { rate_limit, caller }
+    }
+
+    async fn count_request(&self, id: &LimiterId) -> RateLimitDecision {
+        let chat = self.chat().ok();
+        self.rate_limiter
+            .count_request(chat.map(Arc::as_ref), id)
+            .await
     }
 
     /// Verifies the token in the `Authorization` header.
-    async fn authenticate(&self, shown: &RequestCredentials<'_>) -> Result<Caller, ApiError> {
-        let token = identity::parse_bearer_token(shown.authorization.clone()?)?;
-        self.verified(token, shown.client_address).await
+    async fn authenticate(&self, credentials: &RequestCredentials<'_>) -> Result<Caller, ApiError> {
+        let token = auth::parse_bearer_token(credentials.authorization.clone()?)?;
+        self.verify_token(token, credentials.client_address).await
     }
 
     /// Verifies a token. Does not count a request and does not check the session.
-    pub async fn verified(&self, token: &str, address: Option<IpAddr>) -> Result<Caller, ApiError> {
+    pub async fn verify_token(
+        &self,
+        token: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Caller, ApiError> {
         let mut caller = self.authenticator.verify(token).await?;
         caller.ip_address = address;
         Ok(caller)
     }
 
     /// Checks the session of a connected caller again. Optionally counts one request of the user first.
-    pub async fn recheck_caller(&self, caller: &Caller, counted: bool) -> Result<Caller, ApiError> {
-        if counted && let Some(budget) = rate_limit::limiter_id_of_caller(caller) {
-            let chat = self.chat().ok();
-            let verdict = self.rate_limiter.count(chat.as_deref(), &budget).await;
-            if !verdict.allowed {
-                return Err(rate_limit::refusal(&verdict));
+    pub async fn recheck_caller(
+        &self,
+        caller: &Caller,
+        is_rate_limited: bool,
+    ) -> Result<Caller, ApiError> {
+        if is_rate_limited && let Some(id) = rate_limit::limiter_id_of_caller(caller) {
+            let decision = self.count_request(&id).await;
+            if !decision.allowed {
+                return Err(rate_limit_error(&decision));
             }
         }
         self.check_session(caller.clone()).await
@@ -161,25 +180,38 @@ impl AppState {
         ended: Ended,
     ) -> Result<(Caller, Option<ConnectionRegistration>), ApiError> {
         let chat = self.chat()?;
-        let entered = pin!(chat.sessions().admit_connection(caller, device, ended));
-        let ping = || chat.database().ping();
-        self.database_breaker.run_with_probe(ping, entered).await
+        let admitted = pin!(chat.sessions().admit_connection(caller, device, ended));
+        self.run_with_breaker(chat, admitted).await
     }
 
     /// The chat; an error until this node has joined the cluster.
-    pub fn chat(&self) -> Result<Arc<Chat>, ApiError> {
-        let joining = self.startup.chat.borrow().clone();
-        joining.map_err(|_| Error::StoreNotOpen.into())
+    pub fn chat(&self) -> Result<&Arc<Chat>, Error> {
+        if let Some(chat) = self.chat.get() {
+            return Ok(chat);
+        }
+        let started = self.startup.chat.borrow().clone();
+        let chat = started.map_err(|_| Error::StoreNotOpen)?;
+        Ok(self.chat.get_or_init(|| chat))
+    }
+
+    /// Runs work that only reads the database, through the circuit breaker.
+    fn run_with_breaker<'a, T>(
+        &'a self,
+        chat: &'a Chat,
+        work: Pin<&'a mut impl Future<Output = ChatResult<T>>>,
+    ) -> impl Future<Output = Result<T, ApiError>> {
+        let ping = move || chat.database().ping();
+        self.database_breaker.run_with_probe(ping, work)
     }
 
     /// Waits until this node has joined the cluster.
     pub async fn wait_for_chat(&self) -> Arc<Chat> {
-        let mut joining = self.startup.chat.clone();
+        let mut startup = self.startup.chat.clone();
         loop {
-            if let Ok(chat) = &*joining.borrow_and_update() {
+            if let Ok(chat) = &*startup.borrow_and_update() {
                 return Arc::clone(chat);
             }
-            if joining.changed().await.is_err() {
+            if startup.changed().await.is_err() {
                 // The sender is gone because the start failed. The process is about to exit.
                 std::future::pending::<()>().await;
             }
@@ -192,18 +224,15 @@ impl AppState {
         caller: &Caller,
         operation: O,
     ) -> Result<O::Reply, ApiError> {
-        let joining = self.startup.chat.borrow().clone();
-        match joining {
-            Ok(chat) => {
-                let ping = || chat.database().ping();
-                let reply = pin!(operation.run(&chat, caller));
-                match O::WRITES_DATABASE {
-                    true => self.database_breaker.probe_then_run(ping, reply).await,
-                    false => self.database_breaker.run_with_probe(ping, reply).await,
-                }
-            }
-            Err(_) => Ok(operation.run_without_store()?),
+        let Ok(chat) = self.chat() else {
+            return Ok(operation.run_without_store()?);
+        };
+        let reply = pin!(operation.run(chat, caller));
+        if O::WRITES_DATABASE {
+            let ping = || chat.database().ping();
+            return self.database_breaker.probe_then_run(ping, reply).await;
         }
+        self.run_with_breaker(chat, reply).await
     }
 
     /// Waiter for the end of the caller's session; a stream must end when it completes. `None` for a service, and until
@@ -212,14 +241,10 @@ impl AppState {
         &self,
         caller: &Caller,
     ) -> Result<Option<SessionEndWaiter>, ApiError> {
-        let joining = self.startup.chat.borrow().clone();
-        match joining {
+        match self.chat() {
             Ok(chat) if caller.role != Role::Service => {
-                let attached = pin!(chat.sessions().wait_for_session_end(caller, None));
-                let ping = || chat.database().ping();
-                Ok(Some(
-                    self.database_breaker.run_with_probe(ping, attached).await?,
-                ))
+                let waiter = pin!(chat.sessions().wait_for_session_end(caller, None));
+                self.run_with_breaker(chat, waiter).await.map(Some)
             }
             _ => Ok(None),
         }
@@ -231,8 +256,7 @@ impl AppState {
         match self.chat() {
             Ok(chat) => {
                 let checked = pin!(chat.sessions().check(caller));
-                let ping = || chat.database().ping();
-                self.database_breaker.run_with_probe(ping, checked).await
+                self.run_with_breaker(chat, checked).await
             }
             Err(_) => Ok(caller),
         }
@@ -240,8 +264,7 @@ impl AppState {
 
     /// Waits for the shutdown to begin; streams and connections must end then.
     pub async fn wait_for_shutdown(&self) {
-        // A dropped sender also means shutdown.
-        let _ = self.shutdown.clone().wait_for(|stopping| *stopping).await;
+        wait_for_shutdown(self.shutdown.clone()).await;
     }
 
     /// True once the shutdown has begun.
@@ -256,7 +279,8 @@ impl AppState {
 
     /// Readiness of store, database and node. A node that is shutting down is not ready.
     pub async fn readiness(&self) -> Readiness {
-        let mut readiness = readiness::ask(&self.startup, self.readiness_timeouts).await;
+        let mut readiness =
+            readiness::check_readiness(&self.startup, self.readiness_timeouts).await;
         if self.is_shutting_down() {
             readiness.node = Err("this node is shutting down".into());
         }
@@ -264,9 +288,21 @@ impl AppState {
     }
 }
 
-fn resolve_acting_user(caller: Caller, shown: &RequestCredentials<'_>) -> Result<Caller, ApiError> {
-    match shown.acting_user.clone()? {
+/// Waits until the shutdown flag is set or its sender is dropped.
+pub(crate) async fn wait_for_shutdown(mut shutdown: watch::Receiver<bool>) {
+    let _ = shutdown
+        .wait_for(|is_shutting_down| *is_shutting_down)
+        .await;
+}
+
+/// The caller, acting for the user that the request names, if it names one.
+pub(crate) fn resolve_acting_user(caller: Caller, user: Option<&str>) -> Result<Caller, ApiError> {
+    match user {
         Some(user) => Ok(caller.on_behalf_of(user)?),
         None => Ok(caller),
     }
+}
+
+fn rate_limit_error(decision: &RateLimitDecision) -> ApiError {
+    ApiError::rate_limited(decision.retry_after_ms.unwrap_or(decision.reset_ms))
 }

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_chat::api::error::{Error, Result as Done};
+use parlor_chat::api::error::{Error, Result as ChatResult};
 use parlor_chat::api::error_code::Code;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -41,18 +41,18 @@ impl DatabaseBreaker {
     pub async fn run_with_probe<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
-        mut work: Pin<&mut impl Future<Output = Done<T>>>,
+        mut work: Pin<&mut impl Future<Output = ChatResult<T>>>,
     ) -> Result<T, ApiError>
     where
         P: Future<Output = Result<(), E>>,
     {
         if self.is_open() {
-            let mut answers = Box::pin(probe_database(ping()));
+            let mut probe = Box::pin(probe_database(ping()));
             tokio::select! {
                 // A result that is ready is returned even if the probe failed at the same time.
                 biased;
-                done = &mut work => return self.record_result(done),
-                answers = &mut answers => self.apply_probe(answers)?,
+                result = &mut work => return self.record_result(result),
+                is_answered = &mut probe => self.apply_probe(is_answered)?,
             }
         }
         self.record_result(work.await)
@@ -63,7 +63,7 @@ impl DatabaseBreaker {
     pub async fn probe_then_run<T, E, P>(
         &self,
         ping: impl FnOnce() -> P,
-        work: Pin<&mut impl Future<Output = Done<T>>>,
+        work: Pin<&mut impl Future<Output = ChatResult<T>>>,
     ) -> Result<T, ApiError>
     where
         P: Future<Output = Result<(), E>>,
@@ -74,8 +74,8 @@ impl DatabaseBreaker {
         self.record_result(work.await)
     }
 
-    fn apply_probe(&self, answers: bool) -> Result<(), ApiError> {
-        if answers {
+    fn apply_probe(&self, is_answered: bool) -> Result<(), ApiError> {
+        if is_answered {
             *self.open_until.lock() = None;
             return Ok(());
         }
@@ -85,18 +85,20 @@ impl DatabaseBreaker {
     }
 
     fn is_open(&self) -> bool {
-        self.open_until.lock().is_some_and(|it| Instant::now() < it)
+        self.open_until
+            .lock()
+            .is_some_and(|end| Instant::now() < end)
     }
 
     fn trip(&self) {
         *self.open_until.lock() = Some(Instant::now() + OPEN_DURATION);
     }
 
-    fn record_result<T>(&self, done: Done<T>) -> Result<T, ApiError> {
-        if let Err(Error::DatabaseUnavailable(_)) = &done {
+    fn record_result<T>(&self, result: ChatResult<T>) -> Result<T, ApiError> {
+        if let Err(Error::DatabaseUnavailable(_)) = &result {
             self.trip();
         }
-        Ok(done?)
+        Ok(result?)
     }
 }
 
@@ -104,11 +106,11 @@ impl DatabaseBreaker {
 /// that needs no database this long.
 async fn probe_database<E>(ping: impl Future<Output = Result<(), E>>) -> bool {
     let end = Instant::now() + PROBE_TIMEOUT;
-    let answers = matches!(timeout_at(end, ping).await, Ok(Ok(())));
-    if !answers {
+    let is_answered = matches!(timeout_at(end, ping).await, Ok(Ok(())));
+    if !is_answered {
         sleep_until(end).await;
     }
-    answers
+    is_answered
 }
 
 #[cfg(test)]
@@ -120,11 +122,11 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// A statement while the database is unavailable.
-    async fn fails() -> Done<u8> {
-        sleep(PATIENCE).await;
+    async fn fails() -> ChatResult<u8> {
+        sleep(STATEMENT_TIMEOUT).await;
         let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         Err(Error::DatabaseUnavailable(io.into()))
     }
@@ -133,74 +135,74 @@ mod tests {
         pending().await
     }
 
-    async fn slow() -> Done<u8> {
-        sleep(PATIENCE).await;
+    async fn slow() -> ChatResult<u8> {
+        sleep(STATEMENT_TIMEOUT).await;
         Ok(1)
     }
 
     /// Time until a read is rejected.
-    async fn refused(outage: &DatabaseBreaker) -> Duration {
-        let began = Instant::now();
-        let refusal = outage
+    async fn time_until_rejected(breaker: &DatabaseBreaker) -> Duration {
+        let started_at = Instant::now();
+        let error = breaker
             .run_with_probe(silent, pin!(fails()))
             .await
             .unwrap_err();
-        assert_eq!(refusal.code, Code::DatabaseUnavailable);
-        assert_eq!(refusal.retry_after_seconds(), Some(1));
-        began.elapsed()
+        assert_eq!(error.code, Code::DatabaseUnavailable);
+        assert_eq!(error.retry_after_seconds(), Some(1));
+        started_at.elapsed()
     }
 
     #[tokio::test(start_paused = true)]
     async fn after_a_database_timeout_further_requests_fail_fast() {
-        let outage = DatabaseBreaker::default();
-        assert_eq!(refused(&outage).await, PATIENCE);
+        let breaker = DatabaseBreaker::default();
+        assert_eq!(time_until_rejected(&breaker).await, STATEMENT_TIMEOUT);
         for _ in 0..100 {
-            assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
+            assert_eq!(time_until_rejected(&breaker).await, PROBE_TIMEOUT);
         }
         sleep(OPEN_DURATION).await;
-        assert_eq!(refused(&outage).await, PATIENCE);
+        assert_eq!(time_until_rejected(&breaker).await, STATEMENT_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn cached_answers_are_served_during_a_database_outage() {
-        let outage = DatabaseBreaker::default();
-        refused(&outage).await;
+        let breaker = DatabaseBreaker::default();
+        time_until_rejected(&breaker).await;
         let cached = pin!(async { Ok(1) });
-        assert_eq!(outage.run_with_probe(silent, cached).await, Ok(1));
+        assert_eq!(breaker.run_with_probe(silent, cached).await, Ok(1));
         let soon = async {
             sleep(PROBE_TIMEOUT / 2).await;
             Ok(1)
         };
         let answers = || ready(Err(()));
-        assert_eq!(outage.run_with_probe(answers, pin!(soon)).await, Ok(1));
-        assert_eq!(refused(&outage).await, PROBE_TIMEOUT);
+        assert_eq!(breaker.run_with_probe(answers, pin!(soon)).await, Ok(1));
+        assert_eq!(time_until_rejected(&breaker).await, PROBE_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_full_timeout_is_restored_when_the_database_answers() {
-        let outage = DatabaseBreaker::default();
-        refused(&outage).await;
+        let breaker = DatabaseBreaker::default();
+        time_until_rejected(&breaker).await;
         let answers = || ready(Ok::<_, ()>(()));
-        assert_eq!(outage.run_with_probe(answers, pin!(slow())).await, Ok(1));
-        assert_eq!(refused(&outage).await, PATIENCE);
+        assert_eq!(breaker.run_with_probe(answers, pin!(slow())).await, Ok(1));
+        assert_eq!(time_until_rejected(&breaker).await, STATEMENT_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
     async fn writes_are_not_started_during_a_database_outage() {
-        let outage = DatabaseBreaker::default();
-        refused(&outage).await;
+        let breaker = DatabaseBreaker::default();
+        time_until_rejected(&breaker).await;
         let begun = std::cell::Cell::new(false);
         let change = async {
             begun.set(true);
             Ok(1)
         };
-        let refused = outage.probe_then_run(silent, pin!(change)).await;
-        let refusal = refused.unwrap_err();
+        let result = breaker.probe_then_run(silent, pin!(change)).await;
+        let error = result.unwrap_err();
         assert_eq!(
-            (refusal.code, begun.get()),
+            (error.code, begun.get()),
             (Code::DatabaseUnavailable, false)
         );
         let answers = || ready(Ok::<_, ()>(()));
-        assert_eq!(outage.probe_then_run(answers, pin!(slow())).await, Ok(1));
+        assert_eq!(breaker.probe_then_run(answers, pin!(slow())).await, Ok(1));
     }
 }

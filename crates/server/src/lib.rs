@@ -3,17 +3,21 @@
 
 pub mod api_error;
 pub mod app_state;
+pub mod auth;
 pub mod cli;
 pub mod client_address;
 pub mod config;
 pub mod database_breaker;
 pub mod grpc;
 pub mod http;
-pub mod identity;
 pub mod lifecycle;
 pub mod logging;
 pub mod open_files;
 pub mod rate_limit;
 pub mod readiness;
-pub mod reference;
 pub mod socketio;
+
+use parlor_chat::api::operation::OperationInfo;
+
+/// Operations that a gateway does not offer, with the reason.
+pub type NotOffered = (&'static [OperationInfo], &'static str);

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use parlor_chat::api::caller::Role;
-use parlor_chat::database::{self, Database};
+use parlor_chat::api::error::Error;
+use parlor_chat::context::ChatContext;
+use parlor_chat::database::{Database, DatabaseOpenError, DatabaseOptions};
 use parlor_chat::keys::Keyspace;
 use parlor_chat::sessions::VisitorTokenIssuer;
 use parlor_chat::{BackgroundTasks, Chat};
@@ -32,8 +34,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
 use crate::app_state::AppState;
+use crate::auth::{Authenticator, TokenGrant};
 use crate::config::Config;
-use crate::identity::{Authenticator, TokenGrant};
 use crate::socketio::SocketIoGateway;
 use crate::{grpc, http, open_files};
 
@@ -50,49 +52,34 @@ const RETRY_BACKOFF_STEP: Duration = Duration::from_millis(50);
 /// Maximum delay before a retry.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// Whether the store or the database is open.
-#[derive(Clone)]
-pub enum Opening<T> {
-    /// Not open yet, with the reason.
-    Waiting(String),
-    /// Open.
-    Open(T),
-}
-
-/// The chat after this node has joined the cluster; until then the reason why it has not.
-pub type ChatStartup = Result<Arc<Chat>, String>;
+/// A part of the server that is open, or the reason why it is not open yet.
+pub type StartupResult<T> = Result<T, String>;
 
 /// Progress of the start, for the gateways. Cloning copies pointers.
 #[derive(Clone)]
 pub struct StartupState {
-    /// Store, or why it is not open yet.
-    pub store: watch::Receiver<Opening<Store>>,
-    /// Database, or why it is not open yet.
-    pub database: watch::Receiver<Opening<Database>>,
-    /// Chat, or why this node has not joined the cluster yet.
-    pub chat: watch::Receiver<ChatStartup>,
+    /// Store.
+    pub store: watch::Receiver<StartupResult<Store>>,
+    /// Database.
+    pub database: watch::Receiver<StartupResult<Database>>,
+    /// Chat, after this node has joined the cluster.
+    pub chat: watch::Receiver<StartupResult<Arc<Chat>>>,
 }
 
 /// Opens the store. If it is unavailable, returns the reason, and [`run_server`] retries.
-pub async fn open_store(options: StoreOptions) -> anyhow::Result<Opening<Store>> {
+pub async fn open_store(options: StoreOptions) -> anyhow::Result<StartupResult<Store>> {
     match Store::open(options.clone()).await {
-        Ok(store) => Ok(Opening::Open(store)),
-        Err(error) if is_retryable_open_error(&options, &error) => {
-            Ok(Opening::Waiting(error.to_string()))
-        }
+        Ok(store) => Ok(Ok(store)),
+        Err(error) if is_retryable_open_error(&options, &error) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Opens the database. If it is unavailable, returns the reason, and [`run_server`] retries.
-pub async fn open_database(
-    options: database::DatabaseOptions,
-) -> anyhow::Result<Opening<Database>> {
+pub async fn open_database(options: DatabaseOptions) -> anyhow::Result<StartupResult<Database>> {
     match Database::open(options).await {
-        Ok(database) => Ok(Opening::Open(database)),
-        Err(error @ database::DatabaseOpenError::Unavailable { .. }) => {
-            Ok(Opening::Waiting(error.to_string()))
-        }
+        Ok(database) => Ok(Ok(database)),
+        Err(error @ DatabaseOpenError::Unavailable { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),
     }
 }
@@ -100,74 +87,84 @@ pub async fn open_database(
 /// Parameters of [`run_server`].
 pub struct ServerInit {
     /// Listener for HTTP and Socket.IO.
-    pub http: TcpListener,
+    pub http_listener: TcpListener,
     /// Listener for gRPC; `None` if gRPC is off.
-    pub grpc: Option<TcpListener>,
+    pub grpc_listener: Option<TcpListener>,
     /// Settings.
     pub config: Config,
     /// Verifies and issues tokens.
     pub authenticator: Authenticator,
     /// Store, or why it is not open yet.
-    pub store: Opening<Store>,
+    pub store: StartupResult<Store>,
     /// Database, or why it is not open yet.
-    pub database: Opening<Database>,
+    pub database: StartupResult<Database>,
 }
 
 /// Serves until `shutdown` completes, then drains requests, leaves the cluster, and closes database and store.
 pub async fn run_server(
-    start: ServerInit,
+    init: ServerInit,
     shutdown: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
     open_files::raise_open_files_limit();
-    let mut config = start.config;
-    let identity = Arc::new(start.authenticator);
-    config.chat.sessions.visitor_token_issuer = Some(visitor_token_issuer(&identity));
-    let (opened, store) = watch::channel(start.store);
-    let (opened_database, database) = watch::channel(start.database);
-    let (joined, chat) = watch::channel(Err("this node has not joined the cluster yet".into()));
-    let (stop, stopping) = watch::channel(false);
-    let progress = StartupState {
+    let mut config = init.config;
+    let authenticator = Arc::new(init.authenticator);
+    config.chat.sessions.visitor_token_issuer = Some(visitor_token_issuer(&authenticator));
+    let (store_sender, store) = watch::channel(init.store);
+    let (database_sender, database) = watch::channel(init.database);
+    let (chat_sender, chat) =
+        watch::channel(Err("this node has not joined the cluster yet".into()));
+    let (shutdown_sender, shutting_down) = watch::channel(false);
+    let startup = StartupState {
         store,
         database,
         chat,
     };
-    let app = AppState::new(identity, progress.clone(), stopping.clone(), &config);
-    let router = http::router(app.clone(), &config.server.allowed_origins);
-    let mut serving = JoinSet::new();
-    let sockets =
+    let app = AppState::new(
+        authenticator,
+        startup.clone(),
+        shutting_down.clone(),
+        &config,
+    );
+    let socketio =
         SocketIoGateway::create_server(app.clone(), config.socketio, config.server.node.as_str());
     let origins = &config.server.allowed_origins;
-    let doors = http::HttpService::new(router, app.clone(), Arc::clone(&sockets), origins);
-    serving.spawn(http::server::serve_http(start.http, doors, stopping));
-    serving.spawn(SocketIoGateway::run(sockets));
-    if let Some(listener) = start.grpc {
-        serving.spawn(grpc::serve(listener, app));
+    let http = http::HttpService::new(app.clone(), Arc::clone(&socketio), origins);
+    let mut gateways = JoinSet::new();
+    let handle_request = move |request| http.clone().handle_request(request);
+    gateways.spawn(http::server::serve_http(
+        init.http_listener,
+        handle_request,
+        shutting_down,
+    ));
+    gateways.spawn(SocketIoGateway::run(socketio));
+    if let Some(listener) = init.grpc_listener {
+        gateways.spawn(grpc::serve(listener, app));
     }
-    let mut ticking = None;
-    let ended = tokio::select! {
+    let mut background_tasks = None;
+    let result = tokio::select! {
         () = shutdown => Ok(()),
-        error = start_chat(&config, &opened, &opened_database, &joined, &mut ticking) => Err(error),
+        error = start_chat(&config, &store_sender, &database_sender, &chat_sender, &mut background_tasks) => Err(error),
     };
     info!("stopping");
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
-    stop.send_replace(true);
-    drain_requests(&mut serving).await;
+    shutdown_sender.send_replace(true);
+    drain_requests(&mut gateways).await;
     // Dropped only now: open requests need the node's lease, which a background task renews.
-    drop(ticking);
-    let chat = progress.chat.borrow().clone();
+    drop(background_tasks);
+    let chat = startup.chat.borrow().clone();
     if let Ok(chat) = chat {
         leave_cluster(&chat).await;
     }
-    let opening = progress.database.borrow().clone();
-    if let Opening::Open(database) = opening
+    let database = startup.database.borrow().clone();
+    if let Ok(database) = database
         && timeout(DATABASE_CLOSE_TIMEOUT, database.close())
             .await
             .is_err()
     {
         warn!("the database did not close in time; its connections were dropped");
     }
-    let opening = progress.store.borrow().clone();
-    if let Opening::Open(store) = opening
+    let store = startup.store.borrow().clone();
+    if let Ok(store) = store
         && timeout_at(deadline, store.close()).await.is_err()
     {
         // Dropping the last handle would wait for the disk again, without a timeout.
@@ -178,12 +175,12 @@ pub async fn run_server(
         );
     }
     info!("stopped");
-    ended
+    result
 }
 
 /// Callback that signs the tokens of visitors.
-fn visitor_token_issuer(identity: &Arc<Authenticator>) -> VisitorTokenIssuer {
-    let identity = Arc::clone(identity);
+fn visitor_token_issuer(authenticator: &Arc<Authenticator>) -> VisitorTokenIssuer {
+    let authenticator = Arc::clone(authenticator);
     VisitorTokenIssuer::new(move |visitor, ttl| {
         let grant = TokenGrant {
             user: Some(visitor.clone()),
@@ -192,19 +189,19 @@ fn visitor_token_issuer(identity: &Arc<Authenticator>) -> VisitorTokenIssuer {
             anonymous: true,
             ttl,
         };
-        identity.issue(&grant).ok()
+        authenticator.issue(&grant).ok()
     })
 }
 
 /// Waits for open requests, then aborts those that exceed [`REQUEST_DRAIN_TIMEOUT`].
-async fn drain_requests(serving: &mut JoinSet<()>) {
-    let all = async { while serving.join_next().await.is_some() {} };
+async fn drain_requests(gateways: &mut JoinSet<()>) {
+    let all = async { while gateways.join_next().await.is_some() {} };
     if timeout(REQUEST_DRAIN_TIMEOUT, all).await.is_err() {
         warn!(
             "aborted requests that did not finish within {} s",
             REQUEST_DRAIN_TIMEOUT.as_secs()
         );
-        serving.shutdown().await;
+        gateways.shutdown().await;
     }
 }
 
@@ -228,13 +225,13 @@ async fn leave_cluster(chat: &Chat) {
 /// fix.
 async fn start_chat(
     config: &Config,
-    opened: &watch::Sender<Opening<Store>>,
-    opened_database: &watch::Sender<Opening<Database>>,
-    joined: &watch::Sender<ChatStartup>,
-    ticking: &mut Option<BackgroundTasks>,
+    store_sender: &watch::Sender<StartupResult<Store>>,
+    database_sender: &watch::Sender<StartupResult<Database>>,
+    chat_sender: &watch::Sender<StartupResult<Arc<Chat>>>,
+    background_tasks: &mut Option<BackgroundTasks>,
 ) -> anyhow::Error {
-    let store = open_with_retry("store", opened, || open_store(config.store.options.clone()));
-    let database = open_with_retry("database", opened_database, || {
+    let store = open_with_retry("store", store_sender, || open_store(config.store.clone()));
+    let database = open_with_retry("database", database_sender, || {
         open_database(config.database.clone())
     });
     let (store, database) = match tokio::try_join!(store, database) {
@@ -245,61 +242,55 @@ async fn start_chat(
         Ok(keys) => keys,
         Err(error) => return error.into(),
     };
-    let context = parlor_chat::context::ChatContext::new(store, keys);
-    let chat = Arc::new(Chat::new(
-        context,
-        database,
-        config.server.node.clone(),
-        &config.chat,
-    ));
+    let context = ChatContext::new(store, keys);
+    let node = config.server.node.clone();
+    let chat = Arc::new(Chat::new(context, database, node, &config.chat));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        use parlor_chat::api::error::Error::{StoreCopyIncomplete, StoreOfOtherDatabase};
-        if matches!(
-            error,
-            StoreOfOtherDatabase { .. } | StoreCopyIncomplete { .. }
-        ) {
+        if let Error::StoreOfOtherDatabase { .. } | Error::StoreCopyIncomplete { .. } = error {
             return error.into();
         }
         attempt += 1;
         let error = format!("{:#}", anyhow::Error::new(error));
         warn!(error, "this node cannot join the cluster; retrying");
         let reason = format!("this node cannot join the cluster: {error}");
-        drop(joined.send_replace(Err(reason)));
-        tokio::time::sleep((RETRY_BACKOFF_STEP * attempt).min(MAX_RETRY_DELAY)).await;
+        drop(chat_sender.send_replace(Err(reason)));
+        tokio::time::sleep(retry_delay(attempt)).await;
     }
-    *ticking = Some(chat.start_background_tasks());
-    drop(joined.send_replace(Ok(chat)));
+    *background_tasks = Some(chat.start_background_tasks());
+    drop(chat_sender.send_replace(Ok(chat)));
     std::future::pending().await
 }
 
 /// Retries until the store or database is open. Fails only with an error that a retry cannot fix.
 async fn open_with_retry<T: Clone, F>(
-    what: &str,
-    opened: &watch::Sender<Opening<T>>,
+    name: &str,
+    sender: &watch::Sender<StartupResult<T>>,
     open: impl Fn() -> F,
 ) -> anyhow::Result<T>
 where
-    F: Future<Output = anyhow::Result<Opening<T>>>,
+    F: Future<Output = anyhow::Result<StartupResult<T>>>,
 {
     let mut attempt = 0;
     loop {
-        match &*opened.borrow() {
-            Opening::Open(it) => {
+        match &*sender.borrow() {
+            Ok(opened) => {
                 if attempt > 0 {
-                    info!(attempt, "{what} is available");
+                    info!(attempt, "{name} is available");
                 }
-                return Ok(it.clone());
+                return Ok(opened.clone());
             }
-            Opening::Waiting(reason) if attempt == 0 => {
-                warn!(reason, "{what} is unavailable; retrying");
-            }
-            Opening::Waiting(_) => {}
+            Err(reason) if attempt == 0 => warn!(reason, "{name} is unavailable; retrying"),
+            Err(_) => {}
         }
         attempt += 1;
-        tokio::time::sleep((RETRY_BACKOFF_STEP * attempt).min(MAX_RETRY_DELAY)).await;
-        opened.send_replace(open().await?);
+        tokio::time::sleep(retry_delay(attempt)).await;
+        drop(sender.send_replace(open().await?));
     }
+}
+
+fn retry_delay(attempt: u32) -> Duration {
+    (RETRY_BACKOFF_STEP * attempt).min(MAX_RETRY_DELAY)
 }
 
 /// True if a retry may help: a Redis server does not answer. An error of the embedded store is in this process and

@@ -11,14 +11,11 @@ use std::net::IpAddr;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
 use parlor_chat::context::Timestamp;
 use parlor_chat::ids::LimiterId;
 use parlor_chat::limits::{LocalRateLimiter, RateLimit, RateLimitDecision};
 use tokio::time::Instant;
 use tracing::warn;
-
-use crate::api_error::ApiError;
 
 /// Rate limiter of requests.
 #[derive(Debug)]
@@ -40,10 +37,10 @@ impl RequestRateLimiter {
     }
 
     /// Counts a request and returns the decision. `chat` is `None` until the store is open.
-    pub async fn count(&self, chat: Option<&Chat>, id: &LimiterId) -> RateLimitDecision {
+    pub async fn count_request(&self, chat: Option<&Chat>, id: &LimiterId) -> RateLimitDecision {
         if let Some(chat) = chat {
             match chat.limits().check(id, &self.limit, 1, false).await {
-                Ok(verdict) => return verdict,
+                Ok(decision) => return decision,
                 // Not logged here: operations that need the store return these errors.
                 Err(error)
                     if error.is_store_unavailable() || matches!(error, Error::StoreFull(_)) => {}
@@ -82,18 +79,6 @@ fn limiter_id(id: &str) -> Option<LimiterId> {
     LimiterId::new(id).ok()
 }
 
-/// Error of a request above the rate limit.
-pub fn refusal(verdict: &RateLimitDecision) -> ApiError {
-    let ms = verdict.retry_after_ms.unwrap_or(verdict.reset_ms);
-    ApiError {
-        retry_after_ms: Some(ms),
-        ..ApiError::new(
-            Code::RateLimited,
-            format!("rate limit exceeded; retry in {ms} ms"),
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -111,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn users_have_a_budget_each_and_services_none() {
+    fn each_user_has_a_limit_and_services_have_none() {
         let id = |caller: &Caller| limiter_id_of_caller(caller).map(|id| id.to_string());
         let longest = "u".repeat(128);
         for role in [Role::User, Role::Admin] {
@@ -141,16 +126,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_node_counts_locally_while_the_store_is_unavailable() {
         let limit = RateLimit::new(RateLimitAlgorithm::Gcra, 2, Duration::from_secs(10)).unwrap();
-        let (quota, id) = (
+        let (limiter, id) = (
             RequestRateLimiter::new(limit),
             limiter_id("http:user:alice").unwrap(),
         );
-        assert_eq!(quota.count(None, &id).await.remaining, 1);
-        assert!(quota.count(None, &id).await.allowed);
-        let third = quota.count(None, &id).await;
+        assert_eq!(limiter.count_request(None, &id).await.remaining, 1);
+        assert!(limiter.count_request(None, &id).await.allowed);
+        let third = limiter.count_request(None, &id).await;
         assert!(!third.allowed);
-        assert_eq!(refusal(&third).retry_after_seconds(), Some(5));
+        assert_eq!(third.retry_after_ms, Some(5_000));
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert!(quota.count(None, &id).await.allowed);
+        assert!(limiter.count_request(None, &id).await.allowed);
     }
 }

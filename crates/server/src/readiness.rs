@@ -11,7 +11,7 @@ use parlor_store::Store;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::lifecycle::{Opening, StartupState};
+use crate::lifecycle::StartupState;
 
 /// Maximum timeout of the database ping. A readiness probe expects an answer earlier than the statement timeout.
 const MAX_DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ impl ReadinessTimeouts {
     /// Timeouts from the settings.
     pub fn new(config: &Config) -> Self {
         Self {
-            store: config.store.options.timeout,
+            store: config.store.timeout,
             database: config.database.timeout.min(MAX_DATABASE_TIMEOUT),
         }
     }
@@ -52,48 +52,43 @@ impl Readiness {
 }
 
 /// Runs all checks concurrently.
-pub(crate) async fn ask(progress: &StartupState, timeouts: ReadinessTimeouts) -> Readiness {
-    let store = progress.store.borrow().clone();
-    let database = progress.database.borrow().clone();
-    let (store, database) = tokio::join!(
-        async {
-            match store {
-                Opening::Open(store) => ping_store(store, timeouts.store).await,
-                Opening::Waiting(reason) => Err(reason),
-            }
-        },
-        async {
-            match database {
-                Opening::Open(database) => ping_database(&database, timeouts.database).await,
-                Opening::Waiting(reason) => Err(reason),
-            }
-        },
-    );
+pub(crate) async fn check_readiness(
+    startup: &StartupState,
+    timeouts: ReadinessTimeouts,
+) -> Readiness {
+    let store = startup.store.borrow().clone();
+    let database = startup.database.borrow().clone();
+    let (store, database) =
+        tokio::join!(async { ping_store(store?, timeouts.store).await }, async {
+            ping_database(&database?, timeouts.database).await
+        },);
     Readiness {
         store,
         database,
-        node: progress.chat.borrow().clone().map(drop),
+        node: startup.chat.borrow().clone().map(drop),
     }
 }
 
-async fn ping_store(mut store: Store, patience: Duration) -> Result<(), String> {
+async fn ping_store(mut store: Store, limit: Duration) -> Result<(), String> {
     let ping = redis::cmd("PING");
-    match timeout(patience, ping.query_async::<String>(&mut store)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(timeout_message("store", patience)),
-    }
+    let pong = ping.query_async::<String>(&mut store);
+    check_within(limit, "store", pong).await.map(drop)
 }
 
-async fn ping_database(database: &Database, patience: Duration) -> Result<(), String> {
-    match timeout(patience, database.ping()).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(timeout_message("database", patience)),
-    }
+async fn ping_database(database: &Database, limit: Duration) -> Result<(), String> {
+    check_within(limit, "database", database.ping()).await
 }
 
-fn timeout_message(part: &str, patience: Duration) -> String {
-    let ms = patience.as_millis();
-    format!("the {part} did not answer within {ms} ms")
+async fn check_within<T>(
+    limit: Duration,
+    part: &str,
+    ping: impl Future<Output = Result<T, impl ToString>>,
+) -> Result<T, String> {
+    match timeout(limit, ping).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!(
+            "the {part} did not answer within {} ms",
+            limit.as_millis()
+        )),
+    }
 }

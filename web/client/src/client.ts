@@ -1,11 +1,11 @@
 import { io, type ManagerOptions, type Socket, type SocketOptions } from "socket.io-client";
 
-import { Emitter } from "./emitter.js";
-import { ParlorError } from "./error.js";
+import { TypedEmitter } from "./typed-emitter.js";
+import { ParlorError } from "./parlor-error.js";
 import type { ClientEvents, Message, MessageList, ServerEvents } from "./events.js";
-import { type MessageEvent, type Position, Stream } from "./stream.js";
+import { type MessageEvent, type ConversationPosition, MessageStream } from "./message-stream.js";
 
-export interface Options {
+export interface ConnectOptions {
   /** URL of Parlor, for example `https://chat.example.com`. */
   url: string;
   /** A token, or a function that returns one. It is called at every connect, and again before the token expires. */
@@ -13,7 +13,7 @@ export interface Options {
   /** Id of this device. Default: the socket id. */
   deviceId?: string;
   /** Conversations to resume, with the positions that `positions()` of an earlier client returned. */
-  resume?: Record<string, Position>;
+  resume?: Record<string, ConversationPosition>;
   /** Timeout of an event in milliseconds, including reconnects. Default: 20,000. */
   timeoutMs?: number;
   /** Options of socket.io-client, for example `transports`. */
@@ -21,50 +21,52 @@ export interface Options {
 }
 
 /** Events of the connection, besides those of the server. */
-export interface KitEvents {
+export interface ConnectionEvents {
   /** Connected. `recovered` is true if the server recovered the previous connection. */
   connected: { recovered: boolean };
-  /** The connection was lost. The client reconnects. */
+  /** The connection was lost, or the token function failed. The client tries again. */
   disconnected: { reason: string };
   /** Closed for good: by `close()`, or by an error of the server that a reconnect cannot fix. */
   closed: ParlorError;
 }
 
 /** Events with a method of their own, because the client repeats their effect after a reconnect. */
-type Remembered = "conversation:join" | "conversation:leave" | "presence:watch" | "presence:unwatch";
-type Event = keyof ClientEvents;
-type Body<E extends Event> = ClientEvents[E]["body"];
-type Reply<E extends Event> = ClientEvents[E]["reply"];
+type ManagedEvent = "conversation:join" | "conversation:leave" | "presence:watch" | "presence:unwatch";
+type EventName = keyof ClientEvents;
+type EventBody<E extends EventName> = ClientEvents[E]["body"];
+type EventReply<E extends EventName> = ClientEvents[E]["reply"];
 type Timer = ReturnType<typeof setTimeout>;
 
 /** In milliseconds. Without a repeat, typing ends after 3 s; the server accepts one start per 2 s. */
-const TYPING_EVERY = 2200;
+const TYPING_REPEAT_MS = 2200;
 /** In milliseconds. Typing ends after this time without a key press. */
-const TYPING_ENDS = 3000;
+const TYPING_IDLE_MS = 3000;
 /** In milliseconds. A token is refreshed this long before it expires, but not before half of its lifetime is over. */
-const REFRESH_BEFORE = 60_000;
+const REFRESH_BEFORE_EXPIRY_MS = 60_000;
 /** Maximum delay of a timer in milliseconds. */
-const LONGEST = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Delay of a retry in milliseconds, if the server does not give one. */
-const PAUSE = 1000;
+const DEFAULT_RETRY_MS = 1000;
 
 /** A connection to Parlor that reconnects by itself. Create it with `connect`. */
-export class Client extends Emitter<ServerEvents & KitEvents> {
+export class ParlorClient extends TypedEmitter<ServerEvents & ConnectionEvents> {
   /** Resolves with the first connect; rejects if the client is closed before that. */
   readonly ready: Promise<void>;
   /** Socket of socket.io-client, for features that this class does not offer. */
   readonly socket: Socket;
-  #streams = new Map<string, Stream>();
-  #watched = new Set<string>();
-  #typing = new Map<string, { timer: Timer; last: number }>();
-  #timers: { heart?: Timer; refresh?: Timer; again?: Timer } = {};
+  #streams = new Map<string, MessageStream>();
+  #watchedUsers = new Set<string>();
+  #typingTimers = new Map<string, { timer: Timer; last: number }>();
+  #timers: { heartbeat?: Timer; tokenRefresh?: Timer; reconnect?: Timer } = {};
   /** Reconnect delay that the server sent before it closed the connection, in milliseconds. */
-  #pause: number | undefined;
-  #over: ParlorError | undefined;
+  #reconnectDelay: number | undefined;
+  #closeError: ParlorError | undefined;
+  /** True if the application was notified that the token function fails. */
+  #tokenErrorReported = false;
 
-  constructor(private readonly options: Options) {
+  constructor(private readonly options: ConnectOptions) {
     super();
-    for (const [id, position] of Object.entries(options.resume ?? {})) this.#stream(id, position);
+    for (const [id, position] of Object.entries(options.resume ?? {})) this.#createStream(id, position);
     this.socket = io(options.url, {
       ...options.socket,
       forceNew: true,
@@ -78,9 +80,9 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     this.ready.catch(() => {});
     this.socket.on("connect", () => this.#connected());
     this.socket.on("disconnect", (reason) => this.#disconnected(reason));
-    this.socket.on("connect_error", (error) => this.#refused(error as Error & { data?: object }));
+    this.socket.on("connect_error", (error) => this.#onConnectError(error as Error & { data?: object }));
     // The first argument is the body. A second one is the offset for connection state recovery.
-    this.socket.onAny((event, body) => this.#take(event, body));
+    this.socket.onAny((event, body) => this.#onServerEvent(event, body));
     this.socket.connect();
   }
 
@@ -88,27 +90,27 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
    * Sends an event and resolves with its acknowledgement. If the connection is lost before the acknowledgement, the
    * event is sent again after the reconnect: every event may be repeated, a message because of its `clientId`.
    */
-  emit<E extends Exclude<Event, Remembered>>(event: E, body: Body<E>): Promise<Reply<E>> {
-    if (event !== "message:send") return this.#ask(event, body);
-    const message = body as Body<"message:send">;
-    this.#untype(message.conversationId);
-    return this.#ask(event, { ...message, clientId: message.clientId ?? name() } as Body<E>);
+  emit<E extends Exclude<EventName, ManagedEvent>>(event: E, body: EventBody<E>): Promise<EventReply<E>> {
+    if (event !== "message:send") return this.#emitWithRetry(event, body);
+    const message = body as EventBody<"message:send">;
+    this.#stopTyping(message.conversationId);
+    return this.#emitWithRetry(event, { ...message, clientId: message.clientId ?? randomClientId() } as EventBody<E>);
   }
 
   /**
    * Joins a conversation and stays joined through reconnects. Without `after`, live events start now; with `after`,
    * missed messages and changes are delivered first, as `message:new`, `message:edited` and `message:deleted`.
    */
-  async join(conversationId: string, after?: { seq: number; rev?: number }): Promise<Omit<Reply<"conversation:join">, "missed">> {
-    const stream = this.#streams.get(conversationId) ?? this.#stream(conversationId);
+  async join(conversationId: string, after?: { seq: number; rev?: number }): Promise<Omit<EventReply<"conversation:join">, "missed">> {
+    const stream = this.#streams.get(conversationId) ?? this.#createStream(conversationId);
     const from = stream.joined ? stream.position : after;
     const body = { conversationId, ...(from && { afterSeq: from.seq }), ...(from?.rev && { afterRev: from.rev }) };
     try {
-      const { missed, ...state } = await this.#ask("conversation:join", body);
-      await stream.begin({ ...state, missed }, from);
+      const { missed, ...state } = await this.#emitWithRetry("conversation:join", body);
+      await stream.onJoined({ ...state, missed }, from);
       // One reply did not contain all missed changes: the next join requests the rest from the new position.
-      const further = stream.position.seq !== from?.seq || stream.position.rev !== from.rev;
-      return state.hasMore && further ? this.join(conversationId) : state;
+      const madeProgress = stream.position.seq !== from?.seq || stream.position.rev !== from.rev;
+      return state.hasMore && madeProgress ? this.join(conversationId) : state;
     } catch (error) {
       if (!stream.joined) this.#streams.delete(conversationId);
       throw error;
@@ -118,89 +120,90 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
   /** Leaves a conversation: its live events stop. */
   async leave(conversationId: string): Promise<void> {
     this.#streams.delete(conversationId);
-    await this.#ask("conversation:leave", { conversationId });
+    await this.#emitWithRetry("conversation:leave", { conversationId });
   }
 
   /** Watches users, also after reconnects. Resolves with their current status; changes are `presence` events. */
-  watch(userIds: string[]): Promise<Reply<"presence:watch">> {
-    for (const user of userIds) this.#watched.add(user);
-    return this.#ask("presence:watch", { userIds });
+  watchPresence(userIds: string[]): Promise<EventReply<"presence:watch">> {
+    for (const user of userIds) this.#watchedUsers.add(user);
+    return this.#emitWithRetry("presence:watch", { userIds });
   }
 
-  async unwatch(userIds: string[]): Promise<void> {
-    for (const user of userIds) this.#watched.delete(user);
-    await this.#ask("presence:unwatch", { userIds });
+  /** Stops watching users. */
+  async unwatchPresence(userIds: string[]): Promise<void> {
+    for (const user of userIds) this.#watchedUsers.delete(user);
+    await this.#emitWithRetry("presence:unwatch", { userIds });
   }
 
   /** Call this on each key press. Typing ends after a pause, with `setTyping(id, false)`, or when a message is sent. */
-  typing(conversationId: string, typing = true): void {
-    const typer = this.#typing.get(conversationId);
-    if (typer && typing) {
-      typer.last = Date.now();
-    } else if (typing) {
+  setTyping(conversationId: string, isTyping = true): void {
+    const typingState = this.#typingTimers.get(conversationId);
+    if (typingState && isTyping) {
+      typingState.last = Date.now();
+    } else if (isTyping) {
       const start = () => this.socket.volatile.emit("typing:start", { conversationId });
       const timer = setInterval(() => {
-        if (Date.now() - state.last > TYPING_ENDS) this.typing(conversationId, false);
+        if (Date.now() - state.last > TYPING_IDLE_MS) this.setTyping(conversationId, false);
         else start();
-      }, TYPING_EVERY);
+      }, TYPING_REPEAT_MS);
       const state = { timer, last: Date.now() };
-      this.#typing.set(conversationId, state);
+      this.#typingTimers.set(conversationId, state);
       start();
-    } else if (typer) {
-      this.#untype(conversationId);
+    } else if (typingState) {
+      this.#stopTyping(conversationId);
       this.socket.volatile.emit("typing:stop", { conversationId });
     }
   }
 
-  /** Position of each joined conversation, for the option `resume` of a later client. */
-  positions(): Record<string, Position> {
+  /** ConversationPosition of each joined conversation, for the option `resume` of a later client. */
+  positions(): Record<string, ConversationPosition> {
     const joined = [...this.#streams].filter(([, stream]) => stream.joined);
     return Object.fromEntries(joined.map(([id, stream]) => [id, stream.position]));
   }
 
   /** Disconnects and closes the client for good. */
   close(reason = new ParlorError("closed", "the client was closed")): void {
-    if (this.#over) return;
-    this.#over = reason;
+    if (this.#closeError) return;
+    this.#closeError = reason;
     for (const timer of Object.values(this.#timers)) clearTimeout(timer);
-    for (const id of [...this.#typing.keys()]) this.#untype(id);
+    for (const id of [...this.#typingTimers.keys()]) this.#stopTyping(id);
     this.socket.disconnect();
-    this.tell("closed", reason);
+    this.notify("closed", reason);
   }
 
-  #stream(id: string, known?: Position): Stream {
-    const hand = (event: MessageEvent, message: Message) => this.tell(event, message);
-    const stream = new Stream(hand, (after) => this.#page(id, after), known);
+  #createStream(id: string, known?: ConversationPosition): MessageStream {
+    const deliver = (event: MessageEvent, message: Message) => this.notify(event, message);
+    const stream = new MessageStream(deliver, (after) => this.#readHistory(id, after), known);
     this.#streams.set(id, stream);
     return stream;
   }
 
-  async #page(conversationId: string, after: number): Promise<MessageList> {
-    const page = await this.#patiently(() => this.#ask("history", { conversationId, after, limit: 100 }));
+  async #readHistory(conversationId: string, after: number): Promise<MessageList> {
+    const page = await this.#retry(() => this.#emitWithRetry("history", { conversationId, after, limit: 100 }));
     return page ?? { messages: [], hasMore: false };
   }
 
   /** Retries a request until it succeeds. Resolves with `undefined` after an error that is not retryable. */
-  async #patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  async #retry<T>(request: () => Promise<T>): Promise<T | undefined> {
     for (;;) {
       try {
-        return await ask();
+        return await request();
       } catch (error) {
-        const { temporary, code, retryAfterMs = PAUSE } = error as ParlorError;
-        if (this.#over || !(temporary || code === "timeout")) return undefined;
+        const { isRetryable, code, retryAfterMs = DEFAULT_RETRY_MS } = error as ParlorError;
+        if (this.#closeError || !(isRetryable || code === "timeout")) return undefined;
         await new Promise((resolve) => setTimeout(resolve, retryAfterMs));
       }
     }
   }
 
-  async #ask<E extends Event>(event: E, body: Body<E>): Promise<Reply<E>> {
+  async #emitWithRetry<E extends EventName>(event: E, body: EventBody<E>): Promise<EventReply<E>> {
     const end = Date.now() + (this.options.timeoutMs ?? 20_000);
-    for (let left = 1; left > 0; ) {
-      if (this.#over) throw this.#over;
-      left = end - Date.now();
-      const lost = { lost: true } as const;
-      const reply = await this.socket.timeout(Math.max(left, 1)).emitWithAck(event, body).catch(() => lost);
-      if (reply === lost) continue;
+    for (let timeLeft = 1; timeLeft > 0; ) {
+      if (this.#closeError) throw this.#closeError;
+      timeLeft = end - Date.now();
+      const disconnected = { disconnected: true } as const;
+      const reply = await this.socket.timeout(Math.max(timeLeft, 1)).emitWithAck(event, body).catch(() => disconnected);
+      if (reply === disconnected) continue;
       if (!reply?.ok) throw ParlorError.from(reply?.error);
       delete reply.ok;
       return reply;
@@ -208,11 +211,11 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     throw new ParlorError("timeout", `\`${event}\` was not acknowledged in time`);
   }
 
-  #take(event: string, body: unknown): void {
+  #onServerEvent(event: string, body: unknown): void {
     if (event.startsWith("message:") && event !== "message:read" && event !== "message:delivered") {
       // A message of a conversation that was just left can still arrive; it is dropped.
       const message = body as Message;
-      return this.#streams.get(message.conversationId)?.take(event as MessageEvent, message);
+      return this.#streams.get(message.conversationId)?.receive(event as MessageEvent, message);
     }
     if (event === "conversation:resumed") {
       return void this.#resumed(body as ServerEvents["conversation:resumed"]);
@@ -222,21 +225,21 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     } else if (event === "session:closed") {
       this.#sessionClosed(body as ServerEvents["session:closed"]);
     }
-    this.tell(event as keyof ServerEvents, body as never);
+    this.notify(event as keyof ServerEvents, body as never);
   }
 
   async #resumed(state: ServerEvents["conversation:resumed"]): Promise<void> {
     const stream = this.#streams.get(state.conversationId);
-    await stream?.resumed(state);
-    if (stream && state.hasMore) await this.#patiently(() => this.join(state.conversationId));
-    this.tell("conversation:resumed", state);
+    await stream?.onResumed(state);
+    if (stream && state.hasMore) await this.#retry(() => this.join(state.conversationId));
+    this.notify("conversation:resumed", state);
   }
 
   #sessionClosed({ reason, reconnectInMs }: ServerEvents["session:closed"]): void {
     if (reason === "shutdown") {
       // Otherwise socket.io-client would reconnect at once, together with all other clients.
       this.socket.io.reconnection(false);
-      this.#pause = reconnectInMs ?? PAUSE;
+      this.#reconnectDelay = reconnectInMs ?? DEFAULT_RETRY_MS;
     } else if (reason !== "expired" || typeof this.options.token === "string") {
       // Closes after the handlers of this event were called.
       queueMicrotask(() => this.close(new ParlorError(reason, `the server closed the session: ${reason}`)));
@@ -249,9 +252,12 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
       const token = await this.#token();
       const resume = this.positions();
       const { deviceId } = this.options;
+      this.#tokenErrorReported = false;
       send({ token, ...(deviceId && { deviceId }), ...(Object.keys(resume).length > 0 && { resume }) });
-    } catch {
+    } catch (error) {
       // Without a token there is no handshake. The next attempt requests a token again.
+      if (!this.#tokenErrorReported) this.notify("disconnected", { reason: `no token: ${String(error)}` });
+      this.#tokenErrorReported = true;
       engine.close();
     }
   }
@@ -260,73 +266,73 @@ export class Client extends Emitter<ServerEvents & KitEvents> {
     const { token } = this.options;
     if (typeof token === "string") return token;
     const fresh = await token();
-    const left = ends(fresh) - Date.now();
-    if (left > 0) this.#later("refresh", Math.max(left - REFRESH_BEFORE, left / 2), () => void this.#refresh());
+    const timeLeft = tokenExpiry(fresh) - Date.now();
+    if (timeLeft > 0) this.#startTimer("tokenRefresh", Math.max(timeLeft - REFRESH_BEFORE_EXPIRY_MS, timeLeft / 2), () => void this.#refresh());
     return fresh;
   }
 
   async #refresh(): Promise<void> {
     try {
-      await this.#ask("session:refresh", { token: await this.#token() });
+      await this.#emitWithRetry("session:refresh", { token: await this.#token() });
     } catch {
-      if (!this.#over) this.#later("refresh", PAUSE, () => void this.#refresh());
+      if (!this.#closeError) this.#startTimer("tokenRefresh", DEFAULT_RETRY_MS, () => void this.#refresh());
     }
   }
 
   #connected(): void {
     const recovered = this.socket.recovered === true;
-    void this.#beat();
-    if (!recovered && this.#watched.size > 0) {
-      const again = this.#ask("presence:watch", { userIds: [...this.#watched] });
-      again.then(({ users }) => this.tell("presence", { users }), () => {});
+    void this.#heartbeat();
+    if (!recovered && this.#watchedUsers.size > 0) {
+      const again = this.#emitWithRetry("presence:watch", { userIds: [...this.#watchedUsers] });
+      again.then(({ users }) => this.notify("presence", { users }), () => {});
     }
-    this.tell("connected", { recovered });
+    this.notify("connected", { recovered });
   }
 
-  async #beat(): Promise<void> {
-    const reply = await this.#ask("heartbeat", {}).catch(() => undefined);
-    if (this.socket.connected) this.#later("heart", reply?.nextInMs ?? PAUSE, () => void this.#beat());
+  async #heartbeat(): Promise<void> {
+    const reply = await this.#emitWithRetry("heartbeat", {}).catch(() => undefined);
+    if (this.socket.connected) this.#startTimer("heartbeat", reply?.nextInMs ?? DEFAULT_RETRY_MS, () => void this.#heartbeat());
   }
 
   #disconnected(reason: string): void {
-    clearTimeout(this.#timers.heart);
-    if (this.#over) return;
+    clearTimeout(this.#timers.heartbeat);
+    if (this.#closeError) return;
     // socket.io-client reconnects by itself, except in these two cases.
-    if (reason === "io server disconnect" || this.#pause !== undefined) this.#return(this.#pause);
-    this.tell("disconnected", { reason });
+    if (reason === "io server disconnect" || this.#reconnectDelay !== undefined) this.#reconnectAfter(this.#reconnectDelay);
+    this.notify("disconnected", { reason });
   }
 
-  #refused(error: Error & { data?: object }): void {
+  #onConnectError(error: Error & { data?: object }): void {
     // socket.io-client retries by itself if the connection could not be opened.
-    if (this.socket.active || this.#over) return;
-    const refusal = ParlorError.from(error.data ?? { message: error.message });
-    const stale = refusal.code === "token_expired" && typeof this.options.token === "function";
-    if (!refusal.temporary && !stale) return this.close(refusal);
+    if (this.socket.active || this.#closeError) return;
+    const parlorError = ParlorError.from(error.data ?? { message: error.message });
+    const tokenExpired = parlorError.code === "token_expired" && typeof this.options.token === "function";
+    if (!parlorError.isRetryable && !tokenExpired) return this.close(parlorError);
     // A random delay, so that clients that were rejected together do not reconnect together.
-    this.#return((refusal.retryAfterMs ?? PAUSE) * (1 + Math.random() / 2));
+    this.#reconnectAfter((parlorError.retryAfterMs ?? DEFAULT_RETRY_MS) * (1 + Math.random() / 2));
   }
 
-  #return(pause = PAUSE): void {
-    this.#later("again", pause, () => {
-      this.#pause = undefined;
+  #reconnectAfter(delay = DEFAULT_RETRY_MS): void {
+    this.#startTimer("reconnect", delay, () => {
+      this.#reconnectDelay = undefined;
       this.socket.io.reconnection(true);
       this.socket.connect();
     });
   }
 
-  #untype(conversationId: string): void {
-    clearInterval(this.#typing.get(conversationId)?.timer);
-    this.#typing.delete(conversationId);
+  #stopTyping(conversationId: string): void {
+    clearInterval(this.#typingTimers.get(conversationId)?.timer);
+    this.#typingTimers.delete(conversationId);
   }
 
-  #later(name: "heart" | "refresh" | "again", ms: number, then: () => void): void {
+  #startTimer(name: "heartbeat" | "tokenRefresh" | "reconnect", ms: number, then: () => void): void {
     clearTimeout(this.#timers[name]);
-    this.#timers[name] = setTimeout(then, Math.min(ms, LONGEST));
+    this.#timers[name] = setTimeout(then, Math.min(ms, MAX_TIMER_MS));
   }
 }
 
 /** Expiry of a token in milliseconds since 1970; 0 if it has none. */
-function ends(token: string): number {
+function tokenExpiry(token: string): number {
   try {
     const claims = token.split(".")[1]?.replace(/-/g, "+").replace(/_/g, "/") ?? "";
     return (JSON.parse(atob(claims)).exp ?? 0) * 1000;
@@ -336,11 +342,11 @@ function ends(token: string): number {
 }
 
 /** Random `clientId` of a message. `crypto.randomUUID` does not exist on pages without TLS. */
-function name(): string {
+function randomClientId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Connects to Parlor. */
-export function connect(options: Options): Client {
-  return new Client(options);
+export function connect(options: ConnectOptions): ParlorClient {
+  return new ParlorClient(options);
 }

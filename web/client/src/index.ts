@@ -1,4 +1,4 @@
-export { type Client, connect, type KitEvents, type Options } from "./client.js";
-export { ParlorError } from "./error.js";
+export { connect, type ConnectionEvents, type ConnectOptions, type ParlorClient } from "./client.js";
 export type * from "./events.js";
-export type { Position } from "./stream.js";
+export type { ConversationPosition } from "./message-stream.js";
+export { ParlorError } from "./parlor-error.js";

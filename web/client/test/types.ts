@@ -5,7 +5,7 @@ import { connect, type Message } from "../dist/index.js";
 const client = connect({ url: "http://127.0.0.1:7070", token: async () => "token" });
 
 client.on("message:new", (message) => message satisfies Message);
-client.on("unread", (news) => ("count" in news ? news.total : news.lastSeq) satisfies number);
+client.on("unread", (update) => ("count" in update ? update.total : update.lastSeq) satisfies number);
 client.on("connected", ({ recovered }) => recovered satisfies boolean);
 // @ts-expect-error: unknown event
 client.on("message:gone", () => {});

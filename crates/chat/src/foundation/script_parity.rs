@@ -3,7 +3,9 @@
 //! Invariant: both versions get the same keys, arguments and time. After each call the replies, all keys with their
 //! remaining TTLs and all published messages must be equal.
 
-use parlor_store::{BusEvent, BusSubscription, LuaScript, ManualClock, Store, StoreOptions};
+use parlor_store::{
+    BusEvent, BusSubscription, LuaScript, ManualClock, ScriptCall, Store, StoreOptions,
+};
 use redis::{Arg, Cmd, RedisResult, Value, cmd};
 
 /// Two embedded stores: one runs the Lua script, the other one its native version.
@@ -117,10 +119,10 @@ impl ScriptParity {
     pub(crate) async fn assert_same(
         &mut self,
         script: &'static LuaScript,
-        call: impl Into<Cmd>,
+        call: ScriptCall,
         what: &str,
     ) {
-        let call = call.into();
+        let call = call.cmd();
         let mut by_source = cmd("EVAL");
         by_source.arg(script.source());
         for arg in call.args_iter().skip(2) {

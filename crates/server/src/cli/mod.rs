@@ -7,15 +7,16 @@
 
 mod completions;
 mod doctor;
+mod escape;
 mod keys;
 mod migrate;
 mod output;
-mod reader;
-mod reference;
+mod redis_value;
 mod repair;
 mod schema;
 mod serve;
-mod table;
+mod store_reader;
+mod text_table;
 mod token;
 
 use std::path::PathBuf;
@@ -30,7 +31,6 @@ use crate::config::{
 };
 use crate::logging;
 pub use output::Output;
-pub use reference::markdown as reference;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -48,15 +48,15 @@ Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.";
 #[command(name = "parlor", version, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalArgs,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 /// Options of every command.
 #[derive(clap::Args, Debug)]
-#[command(next_help_heading = "Global options")]
-struct Global {
+#[command(next_help_heading = "GlobalArgs options")]
+struct GlobalArgs {
     /// Read this configuration file instead of ./parlor.toml
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -81,7 +81,7 @@ struct Global {
 }
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum CliCommand {
     /// Start the server
     Serve(serve::Args),
     /// Print a signed token
@@ -115,7 +115,7 @@ pub fn main() -> ExitCode {
     let environment = Environment::from_process();
     let color = !cli.global.no_color && environment.get("NO_COLOR").is_none();
     let mut output = Output::new(color);
-    if let Command::Completions(args) = &cli.command {
+    if let CliCommand::Completions(args) = &cli.command {
         return exit_code(completions::run(args, &mut output).map(|()| CommandStatus::Succeeded));
     }
     let sources = ConfigSources {
@@ -131,14 +131,14 @@ pub fn main() -> ExitCode {
         }
     };
     logging::init_logging(&log_config(&cli.command, &loaded), color);
-    for notice in &loaded.notices {
-        tracing::warn!("{notice}");
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
     }
     exit_code(run(&cli.command, &loaded, &mut output))
 }
 
 fn run(
-    command: &Command,
+    command: &CliCommand,
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
@@ -147,14 +147,14 @@ fn run(
         .build()?;
     let result = runtime.block_on(async {
         match command {
-            Command::Serve(args) => serve::run(args, loaded, output).await,
-            Command::Token(args) => token::run(args, loaded, output).await,
-            Command::Schema(args) => schema::run(args, loaded, output),
-            Command::Keys(args) => keys::run(args, loaded, output).await,
-            Command::Doctor(args) => doctor::run(args, loaded, output).await,
-            Command::MigrateStore(args) => migrate::run(args, loaded, output).await,
-            Command::Repair(args) => repair::run(args, loaded, output).await,
-            Command::Completions(args) => {
+            CliCommand::Serve(args) => serve::run(args, loaded, output).await,
+            CliCommand::Token(args) => token::run(args, loaded, output).await,
+            CliCommand::Schema(args) => schema::run(args, loaded, output),
+            CliCommand::Keys(args) => keys::run(args, loaded, output).await,
+            CliCommand::Doctor(args) => doctor::run(args, loaded, output).await,
+            CliCommand::MigrateStore(args) => migrate::run(args, loaded, output).await,
+            CliCommand::Repair(args) => repair::run(args, loaded, output).await,
+            CliCommand::Completions(args) => {
                 completions::run(args, output).map(|()| CommandStatus::Succeeded)
             }
         }
@@ -178,9 +178,9 @@ fn exit_code(result: anyhow::Result<CommandStatus>) -> ExitCode {
 
 /// Settings of the log. Without an explicit level, only `serve` logs at `info`; the other commands print results and
 /// log warnings.
-fn log_config(command: &Command, loaded: &LoadedConfig) -> LogConfig {
+fn log_config(command: &CliCommand, loaded: &LoadedConfig) -> LogConfig {
     let mut log = loaded.config.log.clone();
-    if !matches!(command, Command::Serve(_))
+    if !matches!(command, CliCommand::Serve(_))
         && *loaded.values.origin("log.level") == SettingOrigin::Default
     {
         log.level = "warn".into();
@@ -190,23 +190,23 @@ fn log_config(command: &Command, loaded: &LoadedConfig) -> LogConfig {
 
 /// The settings that the command line sets.
 fn collect_flags(cli: &Cli) -> Flags {
-    let mut everyday = Vec::new();
+    let mut shortcuts = Vec::new();
     let global = &cli.global;
     let mut add = |flag, name, value: &Option<String>| {
         if let Some(value) = value {
-            everyday.push((flag, name, value.clone()));
+            shortcuts.push((flag, name, value.clone()));
         }
     };
     add("--store", "store.url", &global.store);
     add("--database", "database.url", &global.database);
     add("--data", "server.data", &global.data);
     add("--preset", "keys.preset", &global.preset);
-    if let Command::Serve(args) = &cli.command {
+    if let CliCommand::Serve(args) = &cli.command {
         add("--http", "server.http", &args.http);
         add("--grpc", "server.grpc", &args.grpc);
     }
     Flags {
-        shortcuts: everyday,
+        shortcuts,
         set: global.set.clone(),
     }
 }

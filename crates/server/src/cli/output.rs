@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::table;
+use super::text_table;
 
 /// Standard output.
 pub struct Output {
@@ -38,18 +38,18 @@ impl Output {
     }
 
     /// Writes text and a line break.
-    pub fn line(&mut self, text: &str) -> Result<()> {
+    pub fn write_line(&mut self, text: &str) -> Result<()> {
         self.write_bytes(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 
     /// Writes a value as indented JSON.
-    pub fn json(&mut self, value: &impl Serialize) -> Result<()> {
-        self.line(&serde_json::to_string_pretty(value)?)
+    pub fn write_json(&mut self, value: &impl Serialize) -> Result<()> {
+        self.write_line(&serde_json::to_string_pretty(value)?)
     }
 
     /// Writes a table.
     pub fn write_table(&mut self, head: &[&str], rows: Vec<Vec<String>>) -> Result<()> {
-        self.line(&table::lines(head, rows, self.width).join("\n"))
+        self.write_line(&text_table::table_lines(head, rows, self.width).join("\n"))
     }
 
     /// Wraps a text that starts after a margin of this width; the following lines are indented by the margin.
@@ -57,7 +57,7 @@ impl Output {
         match self.width {
             Some(width) if width > margin => {
                 let indent = format!("\n{:margin$}", "");
-                table::wrap(text, width - margin).join(&indent)
+                text_table::wrap(text, width - margin).join(&indent)
             }
             _ => text.to_owned(),
         }

@@ -11,7 +11,7 @@ use parlor_chat::database::{Database, DatabaseUrl};
 use parlor_chat::unread::{CounterDifference, DifferenceKind, RepairReport, Unread};
 use parlor_store::{Store, StoreUrl};
 
-use super::reader::{self, has_store};
+use super::store_reader::{self, query, require_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
@@ -19,11 +19,11 @@ use crate::config::{Config, LoadedConfig};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: RepairCommand,
 }
 
 #[derive(clap::Subcommand, Debug)]
-enum Command {
+enum RepairCommand {
     /// Rebuild unread counters and totals from the database
     #[command(after_help = "\
 Compares the unread counters, total and read positions of every user with the database, corrects
@@ -57,7 +57,7 @@ pub async fn run(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     match &args.command {
-        Command::Unread(args) => unread(args, &loaded.config, output).await,
+        RepairCommand::Unread(args) => unread(args, &loaded.config, output).await,
     }
 }
 
@@ -67,16 +67,16 @@ async fn unread(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let (store, database) = open(config).await?;
-    let ctx = ChatContext::new(store.clone(), reader::keyspace(config)?);
+    let ctx = ChatContext::new(store.clone(), store_reader::keyspace(config)?);
     let limit = config.chat.fanout_limit;
     let report = repair(&Unread::new(ctx, database.clone(), limit), args.dry_run).await;
     database.close().await;
     store.close().await;
     let report = report?;
     if args.json {
-        output.json(&report)?;
+        output.write_json(&report)?;
     } else {
-        output.line(&report_text(&report))?;
+        output.write_line(&report_text(&report))?;
     }
     Ok(match args.dry_run && report.found() > 0 {
         true => CommandStatus::Failed,
@@ -86,12 +86,9 @@ async fn unread(
 
 /// Opens the store and the database; fails if the store was filled from another database.
 async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
-    let options = &config.store.options;
-    if options.url == StoreUrl::Embedded && !has_store(&config.server.data_folder) {
-        bail!(
-            "there is no store in {}; create one with `parlor serve`, or choose another with --data or --store",
-            config.server.data_folder.display()
-        );
+    let options = &config.store;
+    if options.url == StoreUrl::Embedded {
+        require_store(&config.server.data_folder)?;
     }
     if let DatabaseUrl::Sqlite(path) = &config.database.url
         && !path.exists()
@@ -105,11 +102,8 @@ async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
     let store = Store::open(options.clone())
         .await
         .context("cannot open the store; if a server uses it, stop the server")?;
-    let key = reader::keyspace(config)?.database();
-    let owner: Option<String> = redis::cmd("GET")
-        .arg(&key)
-        .query_async(&mut store.clone())
-        .await?;
+    let key = store_reader::keyspace(config)?.database_id();
+    let owner: Option<String> = query(&store, redis::cmd("GET").arg(&key)).await?;
     match owner {
         Some(id) if id == database.id() => Ok((store, database)),
         Some(_) => bail!("the store was filled from another database ({key}); use that database"),
@@ -141,9 +135,9 @@ fn report_text(report: &RepairReport) -> String {
         lines.push(difference_line(difference));
     }
     let found = report.found();
-    let told = report.differences.len() as u64;
-    if found > told {
-        lines.push(format!("… and {} more", found - told));
+    let listed = report.differences.len() as u64;
+    if found > listed {
+        lines.push(format!("… and {} more", found - listed));
     }
     let done = match (found, report.dry_run) {
         (0, _) => "no differences".to_owned(),
@@ -158,18 +152,19 @@ fn report_text(report: &RepairReport) -> String {
 }
 
 fn difference_line(difference: &CounterDifference) -> String {
-    let what = match difference.what {
+    let kind = match difference.what {
         DifferenceKind::Counter => "counter",
         DifferenceKind::Total => "total",
         DifferenceKind::Position => "position",
         DifferenceKind::Orphan => "stray key",
     };
     let user = &difference.user_id;
-    let place = difference.conversation_id.as_deref();
-    let place = place.map_or(String::new(), |conversation| format!(" in {conversation}"));
+    let conversation = difference.conversation_id.as_deref();
+    let conversation =
+        conversation.map_or(String::new(), |conversation| format!(" in {conversation}"));
     let found = difference.found.as_deref().unwrap_or("nothing");
     format!(
-        "{what} of {user}{place}: found {found}, expected {}",
+        "{kind} of {user}{conversation}: found {found}, expected {}",
         difference.expected
     )
 }

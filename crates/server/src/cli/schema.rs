@@ -19,15 +19,15 @@ pub struct Args {
     #[arg(long)]
     cluster: bool,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = SchemaFormat::Table)]
+    format: SchemaFormat,
     /// Print JSON; same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum SchemaFormat {
     /// Aligned columns
     Table,
     /// A Markdown table per capability
@@ -43,12 +43,17 @@ pub fn run(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let settings = &loaded.config.keys;
-    let cluster =
-        args.cluster || matches!(loaded.config.store.options.url, StoreUrl::Cluster { .. });
-    match if args.json { Format::Json } else { args.format } {
-        Format::Markdown => output.line(&reference::reference_markdown(settings, cluster)?)?,
-        Format::Json => output.line(&reference::reference_json(settings, cluster)?)?,
-        Format::Table => {
+    let cluster = args.cluster || matches!(loaded.config.store.url, StoreUrl::Cluster { .. });
+    match if args.json {
+        SchemaFormat::Json
+    } else {
+        args.format
+    } {
+        SchemaFormat::Markdown => {
+            output.write_line(&reference::reference_markdown(settings, cluster)?)?
+        }
+        SchemaFormat::Json => output.write_line(&reference::reference_json(settings, cluster)?)?,
+        SchemaFormat::Table => {
             let rows = reference::reference_rows(settings, cluster)?.into_iter();
             let rows = rows.map(|row| {
                 vec![

@@ -13,9 +13,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
 use super::{CommandStatus, Output};
+use crate::auth::Authenticator;
 use crate::config::{Config, LoadedConfig, SettingOrigin, render};
-use crate::identity::Authenticator;
-use crate::lifecycle::{self, Opening, ServerInit};
+use crate::lifecycle::{self, ServerInit, StartupResult};
 
 /// Backlog of connections that wait to be accepted, limited by `net.core.somaxconn`. When a node stops, its clients
 /// reconnect to the other nodes at the same time, and a client whose connection does not fit into the backlog retries
@@ -57,9 +57,9 @@ pub async fn run(
 ) -> anyhow::Result<CommandStatus> {
     if args.print_config {
         if args.json {
-            output.json(&render::json(&loaded.values))?;
+            output.write_json(&render::json(&loaded.values))?;
         } else {
-            output.line(&render::effective_toml(&loaded.values))?;
+            output.write_line(&render::effective_toml(&loaded.values))?;
         }
         return Ok(CommandStatus::Succeeded);
     }
@@ -71,20 +71,20 @@ pub async fn run(
         Some(address) => Some(bind("server.grpc", "--grpc", address).await?),
         None => None,
     };
-    let doors = BoundAddresses {
+    let addresses = BoundAddresses {
         http: http.local_addr()?,
         grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
     };
-    let prepared = tokio::select! {
-        prepared = open_parts(config) => prepared?,
+    let opened = tokio::select! {
+        opened = open_parts(config) => opened?,
         () = signals.next() => {
             info!("received a shutdown signal before store and database were open");
             return Ok(CommandStatus::Succeeded);
         }
     };
-    info!(http = %doors.http, grpc = doors.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.options.url, database = %config.database.url, "listening");
+    info!(http = %addresses.http, grpc = addresses.grpc.map(tracing::field::display), node = %config.server.node, store = %config.store.url, database = %config.database.url, "listening");
     // A closed stdout must not stop the server.
-    if let Err(error) = output.line(&startup_message(loaded, &doors, &prepared)) {
+    if let Err(error) = output.write_line(&startup_message(loaded, &addresses, &opened)) {
         debug!(%error, "cannot print the startup message");
     }
     let shutdown = async move {
@@ -95,42 +95,43 @@ pub async fn run(
             std::process::exit(1);
         });
     };
-    let start = ServerInit {
-        http,
-        grpc,
+    let init = ServerInit {
+        http_listener: http,
+        grpc_listener: grpc,
         config: config.clone(),
-        authenticator: prepared.identity,
-        store: prepared.store,
-        database: prepared.database,
+        authenticator: opened.authenticator,
+        store: opened.store,
+        database: opened.database,
     };
-    lifecycle::run_server(start, shutdown).await?;
+    lifecycle::run_server(init, shutdown).await?;
     Ok(CommandStatus::Succeeded)
 }
 
 /// Everything that is opened before connections are accepted.
 struct OpenedParts {
-    identity: Authenticator,
-    store: Opening<Store>,
-    database: Opening<Database>,
+    authenticator: Authenticator,
+    store: StartupResult<Store>,
+    database: StartupResult<Database>,
 }
 
 /// Loads the keys and opens store and database. Runs in its own task, because loading a large embedded store blocks the
 /// thread.
 async fn open_parts(config: &Config) -> anyhow::Result<OpenedParts> {
     let config = config.clone();
-    let prepared = tokio::spawn(async move {
+    let opened = tokio::spawn(async move {
         let clock = Arc::new(SystemClock);
-        let identity = Authenticator::load(&config.auth, &config.server.data_folder, clock).await?;
+        let authenticator =
+            Authenticator::load(&config.auth, &config.server.data_folder, clock).await?;
         // The store is opened first: its lock rejects a second server with the same data folder.
-        let store = lifecycle::open_store(config.store.options).await?;
+        let store = lifecycle::open_store(config.store).await?;
         let database = lifecycle::open_database(config.database).await?;
         anyhow::Ok(OpenedParts {
-            identity,
+            authenticator,
             store,
             database,
         })
     });
-    prepared.await.context("cannot open store and database")?
+    opened.await.context("cannot open store and database")?
 }
 
 /// Addresses that the server listens on.
@@ -180,41 +181,44 @@ fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
 /// The addresses, the store and the database in use, and commands to try next.
 fn startup_message(
     loaded: &LoadedConfig,
-    doors: &BoundAddresses,
-    prepared: &OpenedParts,
+    addresses: &BoundAddresses,
+    opened: &OpenedParts,
 ) -> String {
     let config = &loaded.config;
-    let url = &config.store.options.url;
-    let store = match (&prepared.store, url) {
-        (Opening::Waiting(reason), _) => format!("unavailable, retrying: {reason}"),
-        (Opening::Open(_), StoreUrl::Embedded) => {
-            format!("embedded, in {}", config.server.data_folder.display())
-        }
-        (Opening::Open(_), _) => url.to_string(),
-    };
-    let database = match &prepared.database {
-        Opening::Waiting(reason) => format!("unavailable, retrying: {reason}"),
-        Opening::Open(_) => config.database.url.to_string(),
-    };
+    let url = &config.store.url;
+    let unavailable = |reason: &String| format!("unavailable, retrying: {reason}");
+    let store = opened
+        .store
+        .as_ref()
+        .map_or_else(unavailable, |_| match url {
+            StoreUrl::Embedded => format!("embedded, in {}", config.server.data_folder.display()),
+            _ => url.to_string(),
+        });
+    let database = opened
+        .database
+        .as_ref()
+        .map_or_else(unavailable, |_| config.database.url.to_string());
     let preset = config.keys.preset;
     // The name the program was called by, so that the commands can be copied even if `parlor` is not in the path.
-    let called = std::env::args_os().next();
-    let parlor = called
+    let program = std::env::args_os().next();
+    let parlor = program
         .as_ref()
         .map_or("parlor".into(), |name| name.to_string_lossy());
-    let same = store_flags(loaded);
-    let address = doors.http;
-    let grpc = doors.grpc.map_or("off".to_owned(), |grpc| grpc.to_string());
+    let flags = store_flags(loaded);
+    let address = addresses.http;
+    let grpc = addresses
+        .grpc
+        .map_or("off".to_owned(), |grpc| grpc.to_string());
     format!(
         "Parlor {version}\n  http      http://{address}\n  docs      http://{address}/docs/\n  socket.io http://{address} (path /socket.io/)\n  grpc      {grpc}\n  store     {store}\n  database  {database}\n  keys      preset {preset}\n\n\
-         Try:\n  curl http://{address}/readyz\n  {parlor} token --user alice --name Alice{same}\n  {parlor} schema\n  {parlor} doctor{same}\n",
+         Try:\n  curl http://{address}/readyz\n  {parlor} token --user alice --name Alice{flags}\n  {parlor} schema\n  {parlor} doctor{flags}\n",
         version = env!("CARGO_PKG_VERSION")
     )
 }
 
 /// The flags that select store and database, for other commands to repeat. Passwords in URLs are hidden.
 fn store_flags(loaded: &LoadedConfig) -> String {
-    let url = loaded.config.store.options.url.to_string();
+    let url = loaded.config.store.url.to_string();
     let database = loaded.config.database.url.to_string();
     let data = loaded.config.server.data_folder.display().to_string();
     let flags = [

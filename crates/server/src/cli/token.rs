@@ -11,8 +11,8 @@ use parlor_chat::ids::UserId;
 use parlor_embedded::SystemClock;
 
 use super::{Cli, CommandStatus, Output};
+use crate::auth::{Authenticator, TokenGrant, TokenIssueError};
 use crate::config::{LoadedConfig, duration};
-use crate::identity::{Authenticator, TokenGrant, TokenIssueError};
 
 /// Options of `token`.
 #[derive(clap::Args, Debug)]
@@ -81,19 +81,19 @@ pub async fn run(
     if !config.auth.can_issue_tokens() {
         return Err(TokenIssueError::NoSigningKey.into());
     }
-    let identity = Authenticator::load(
+    let authenticator = Authenticator::load(
         &config.auth,
         &config.server.data_folder,
         Arc::new(SystemClock),
     )
     .await?;
-    let token = identity.issue(&TokenGrant {
+    let token = authenticator.issue(&TokenGrant {
         user: args.user.clone(),
         name: args.name.clone(),
         role: args.role,
         anonymous: args.anon,
         ttl: args.ttl,
     })?;
-    output.line(&token)?;
+    output.write_line(&token)?;
     Ok(CommandStatus::Succeeded)
 }

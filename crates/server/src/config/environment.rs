@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use super::kind::RawValue;
+use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::setting_kind::RawValue;
 use super::settings::{self, Setting};
-use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 
 /// Variables of a process. Invalid UTF-8 in a value is replaced.
 #[derive(Clone, Default)]
@@ -122,7 +122,7 @@ fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     let port = match environment.get("REDIS_PORT") {
         // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod of a namespace with a service named `redis`.
         Some(link) if link.starts_with("tcp://") => {
-            layer.notices.push(format!(
+            layer.warnings.push(format!(
                 "REDIS_PORT={link} is a Kubernetes service link and is ignored"
             ));
             None
@@ -132,7 +132,7 @@ fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     let Some(host) = environment.get("REDIS_HOST") else {
         if port.is_some() {
             layer
-                .notices
+                .warnings
                 .push("REDIS_PORT is set without REDIS_HOST and is ignored".into());
         }
         return;
@@ -201,7 +201,9 @@ fn suggest_two_underscores(rest: &str) -> Option<String> {
     let lower = rest.to_lowercase();
     settings::sections().into_iter().find_map(|section| {
         let key = lower.strip_prefix(section)?.strip_prefix('_')?;
-        let keys = settings::all().iter().filter(|s| s.section() == section);
+        let keys = settings::all_settings()
+            .iter()
+            .filter(|s| s.section() == section);
         let near = super::suggest::nearest(key, keys.map(Setting::key));
         Some(format!(
             "PARLOR_{}__{}",
@@ -238,7 +240,7 @@ mod tests {
         (
             entries.collect(),
             layer.problems.iter().map(ToString::to_string).collect(),
-            layer.notices.len(),
+            layer.warnings.len(),
         )
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::kind::RawValue;
+use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::setting_kind::RawValue;
 use super::settings;
-use super::sources::{ConfigLayer, ConfigProblem, SettingOrigin};
 use super::suggest;
 
 /// Name of the file that is read from the working folder if `--config` names none.
@@ -67,7 +67,7 @@ impl TomlReader<'_> {
     fn section(&self, layer: &mut ConfigLayer, section: &str, offset: usize, value: &DeValue<'_>) {
         let known = settings::sections();
         let DeValue::Table(keys) = value else {
-            let owner = settings::all()
+            let owner = settings::all_settings()
                 .iter()
                 .find(|setting| setting.key() == section);
             let hint = owner.map_or_else(
@@ -114,7 +114,9 @@ impl TomlReader<'_> {
 
 /// True if a section has a key of this name. The suggestion for the key is then better than one for the section.
 fn is_key_of_another_section(key: &str) -> bool {
-    settings::all().iter().any(|setting| setting.key() == key)
+    settings::all_settings()
+        .iter()
+        .any(|setting| setting.key() == key)
 }
 
 fn to_raw_value(value: &Spanned<DeValue<'_>>) -> RawValue {

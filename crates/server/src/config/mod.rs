@@ -9,23 +9,23 @@
 pub mod duration;
 mod environment;
 mod file;
-mod kind;
-mod layouts;
+mod key_settings;
+mod layer;
+mod model;
 pub mod render;
+mod setting_kind;
 pub mod settings;
-mod sources;
 mod suggest;
-mod typed;
 mod values;
 
 use std::fmt;
 use std::path::PathBuf;
 
 pub use environment::{Environment, INTEGRATION_VARIABLES};
-pub use kind::{RawValue, SettingKind, Value};
-pub use sources::{ConfigProblem, Flags, SettingOrigin};
-pub use typed::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig, Store};
-pub use values::SettingValues;
+pub use layer::{ConfigProblem, Flags, SettingOrigin};
+pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig};
+pub use setting_kind::{RawValue, SettingKind, SettingValue};
+pub use values::{SettingValues, default_value};
 
 /// Everything that can set a value, besides the defaults.
 #[derive(Clone, Default)]
@@ -41,7 +41,7 @@ pub struct ConfigSources {
 impl fmt::Debug for ConfigSources {
     /// Omits the environment, which also contains secrets of other programs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut all = f.debug_struct("Sources");
+        let mut all = f.debug_struct("ConfigSources");
         all.field("file", &self.file).field("flags", &self.flags);
         all.finish_non_exhaustive()
     }
@@ -55,7 +55,7 @@ pub struct LoadedConfig {
     /// Every setting with its origin.
     pub values: SettingValues,
     /// Warnings for the log: variables that are ignored, and why.
-    pub notices: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// All errors of a configuration.
@@ -83,13 +83,13 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         file::read(sources.file.as_deref()),
         environment::read_integration_variables(&sources.environment),
         environment::read_parlor_variables(&sources.environment),
-        sources::read_flags(&sources.flags),
+        layer::read_flags(&sources.flags),
     ];
-    let (mut problems, mut notices, mut values) =
+    let (mut problems, mut warnings, mut values) =
         (Vec::new(), Vec::new(), SettingValues::default());
     for layer in layers {
         problems.extend(layer.problems);
-        notices.extend(layer.notices);
+        warnings.extend(layer.warnings);
         for entry in layer.entries {
             values
                 .insert(entry)
@@ -97,11 +97,11 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
         }
     }
     values.apply_defaults();
-    match typed::build_config(&values, &sources.environment) {
+    match model::build_config(&values, &sources.environment) {
         Ok(config) if problems.is_empty() => Ok(LoadedConfig {
             config,
             values,
-            notices,
+            warnings,
         }),
         Ok(_) => Err(ConfigProblems(problems)),
         Err(more) => {

@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use parlor_chat::keys::{EndpointSeparator, TtlName};
 use parlor_chat::limits::MAX_REQUESTS;
 
-use super::kind::SettingKind;
-use super::layouts;
+use super::key_settings;
+use super::setting_kind::SettingKind;
 
 /// A setting. Its name is stable.
 #[derive(Clone, Debug)]
@@ -83,19 +83,19 @@ pub(super) fn setting(
 }
 
 /// All settings, in the order of the docs.
-pub fn all() -> &'static [Setting] {
+pub fn all_settings() -> &'static [Setting] {
     static ALL: LazyLock<Vec<Setting>> = LazyLock::new(build_settings);
     &ALL
 }
 
 /// The setting with this name.
 pub fn find_setting(name: &str) -> Option<&'static Setting> {
-    all().iter().find(|setting| setting.name == name)
+    all_settings().iter().find(|setting| setting.name == name)
 }
 
 /// All sections, in the order of the docs.
 pub fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = all().iter().map(Setting::section).collect();
+    let mut sections: Vec<&str> = all_settings().iter().map(Setting::section).collect();
     sections.dedup();
     sections
 }
@@ -127,9 +127,9 @@ fn build_settings() -> Vec<Setting> {
         setting("database.timeout", Duration(100), "5s", "Time limit of one statement, and of the wait for a free connection."),
         setting("database.synchronous", Choice(&["full", "normal"]), "full", "Durability of commits to SQLite: `full` waits until the data is on disk, `normal` until the operating system has it (a power failure may lose the last commits)."),
     ];
-    table.extend(layouts::key_layout_settings());
+    table.extend(key_settings::key_layout_settings());
     table.extend([
-        layouts::ttl_setting(TtlName::NodeLease),
+        key_settings::ttl_setting(TtlName::NodeLease),
         setting("presence.grace", Duration(0), "5s", "How long a user stays online after the last connection was lost."),
         setting("auth.secret", Text, "", "Secret that signs tokens (HS256). For rotation, set two, separated by a comma: the first signs, both verify. Without one, the server generates a random secret and keeps it in the file `auth.secret` of the data folder; several servers need a common one.").default_display("generated").secret(),
         setting("auth.algorithm", Choice(JWT_ALGORITHMS), "HS256", "The only accepted signature algorithm."),
@@ -141,7 +141,7 @@ fn build_settings() -> Vec<Setting> {
         setting("messages.max_metadata", Number(2, 65_536), "4096", "Maximum size of the metadata of a message, in bytes."),
         setting("messages.edit_window", Duration(0), "5m", "How long the sender may edit or delete a message after sending it."),
         setting("limits.messages", Number(1, 10_000), "20", "Number of messages that a user may send within `limits.message_window`."),
-        layouts::ttl_setting(TtlName::MessageWindow),
+        key_settings::ttl_setting(TtlName::MessageWindow),
         setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "Whether messages are accepted while the store is unavailable and cannot count them: `open` accepts them, `closed` rejects them."),
         setting("limits.http", Number(1, MAX_REQUESTS as u64), "600", "Number of requests that a user, or an address without a valid token, may make within `limits.http_window`, over HTTP, gRPC and Socket.IO together."),
         setting("limits.http_window", Duration(1_000), "60s", "Length of the window of `limits.http`."),
@@ -175,25 +175,25 @@ fn build_settings() -> Vec<Setting> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kind::RawValue;
+    use super::super::setting_kind::RawValue;
     use super::*;
 
     #[test]
     fn every_default_is_accepted_by_its_own_kind() {
-        for setting in all() {
+        for setting in all_settings() {
             let raw = RawValue::Scalar(setting.default.to_string());
             assert!(
-                setting.kind.read(&raw).is_ok(),
+                setting.kind.parse(&raw).is_ok(),
                 "{}: {:?}",
                 setting.name,
-                setting.kind.read(&raw)
+                setting.kind.parse(&raw)
             );
         }
     }
 
     #[test]
     fn names_are_unique_have_one_dot_and_stay_together_by_section() {
-        let mut names: Vec<_> = all().iter().map(|setting| setting.name).collect();
+        let mut names: Vec<_> = all_settings().iter().map(|setting| setting.name).collect();
         assert!(
             names.iter().all(|name| name.matches('.').count() == 1),
             "{names:?}"

@@ -95,7 +95,7 @@ fn every_variable_of_the_documents_sets_what_it_says() {
         &[],
     )
     .load();
-    let options = &loaded.config.store.options;
+    let options = &loaded.config.store;
     assert_eq!(
         options.url,
         "redis://:hunter2@cache:6380/0".parse().unwrap()
@@ -279,7 +279,7 @@ fn the_printed_configuration_parses_back_to_the_same_values() {
 
 #[test]
 fn the_example_file_with_every_line_uncommented_is_the_default() {
-    let text: String = render::example_toml()
+    let text: String = include_str!("../../../../parlor.example.toml")
         .lines()
         .map(|line| {
             line.strip_prefix("# ")

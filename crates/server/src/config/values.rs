@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::kind::{RawValue, Value};
-use super::layouts;
+use super::key_settings;
+use super::layer::{ConfigProblem, SettingEntry, SettingOrigin};
 use super::render;
+use super::setting_kind::{RawValue, SettingValue};
 use super::settings::{self, Setting};
-use super::sources::{ConfigProblem, SettingEntry, SettingOrigin};
 
 /// Contains every setting of the table once [`SettingValues::apply_defaults`] was called.
 #[derive(Clone, Default)]
-pub struct SettingValues(BTreeMap<&'static str, (Value, SettingOrigin)>);
+pub struct SettingValues(BTreeMap<&'static str, (SettingValue, SettingOrigin)>);
 
 impl fmt::Debug for SettingValues {
     /// Prints the values like `--print-config`, without secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Values({})", render::json(self))
+        write!(f, "SettingValues({})", render::json(self))
     }
 }
 
@@ -29,7 +29,7 @@ impl SettingValues {
             raw,
             origin,
         } = entry;
-        match setting.kind.read(&raw) {
+        match setting.kind.parse(&raw) {
             Ok(value) => {
                 self.0.insert(setting.name, (value, origin));
                 Ok(())
@@ -48,13 +48,13 @@ impl SettingValues {
 
     /// Sets each setting that no source has set to the value of the preset, or else to its default.
     pub(super) fn apply_defaults(&mut self) {
-        for setting in settings::all() {
+        for setting in settings::all_settings() {
             if !self.0.contains_key(setting.name) {
                 let value = default_value(setting);
                 self.0.insert(setting.name, (value, SettingOrigin::Default));
             }
         }
-        for (name, value, origin) in layouts::preset_defaults(self) {
+        for (name, value, origin) in key_settings::preset_defaults(self) {
             if *self.origin(name) == SettingOrigin::Default {
                 self.0.insert(name, (value, origin));
             }
@@ -62,8 +62,8 @@ impl SettingValues {
     }
 
     /// All settings, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &Value, &SettingOrigin)> {
-        settings::all().iter().filter_map(|setting| {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Setting, &SettingValue, &SettingOrigin)> {
+        settings::all_settings().iter().filter_map(|setting| {
             let (value, origin) = self.0.get(setting.name)?;
             Some((setting, value, origin))
         })
@@ -79,7 +79,7 @@ impl SettingValues {
     /// Value of a text setting; empty if it is not set.
     pub fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
-            Some((Value::Text(text), _)) => text,
+            Some((SettingValue::Text(text), _)) => text,
             _ => "",
         }
     }
@@ -92,7 +92,7 @@ impl SettingValues {
     /// Value of a list setting.
     pub fn list(&self, name: &str) -> Vec<String> {
         match self.0.get(name) {
-            Some((Value::List(items), _)) => items.clone(),
+            Some((SettingValue::List(items), _)) => items.clone(),
             _ => Vec::new(),
         }
     }
@@ -100,30 +100,30 @@ impl SettingValues {
     /// Value of a number setting.
     pub fn number(&self, name: &str) -> u64 {
         match self.0.get(name) {
-            Some((Value::Number(number), _)) => *number,
+            Some((SettingValue::Number(number), _)) => *number,
             _ => 0,
         }
     }
 
     /// Value of a boolean setting.
     pub fn flag(&self, name: &str) -> bool {
-        matches!(self.0.get(name), Some((Value::Boolean(true), _)))
+        matches!(self.0.get(name), Some((SettingValue::Boolean(true), _)))
     }
 
     /// Value of a duration setting.
     pub fn time(&self, name: &str) -> Duration {
         match self.0.get(name) {
-            Some((Value::Duration(time), _)) => *time,
+            Some((SettingValue::Duration(time), _)) => *time,
             _ => Duration::ZERO,
         }
     }
 }
 
 /// Default value of a setting. A test checks that the kind of each setting accepts its default.
-pub(super) fn default_value(setting: &Setting) -> Value {
+pub fn default_value(setting: &Setting) -> SettingValue {
     let text = setting.default.to_string();
     setting
         .kind
-        .read(&RawValue::Scalar(text.clone()))
-        .unwrap_or(Value::Text(text))
+        .parse(&RawValue::Scalar(text.clone()))
+        .unwrap_or(SettingValue::Text(text))
 }

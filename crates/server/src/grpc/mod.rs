@@ -7,19 +7,19 @@
 //!    for a request and for the answer to a ping.
 //! 3. When the shutdown begins, streams end at once and open calls are completed.
 
-mod calls;
-mod chat;
+mod chat_service;
 mod codec;
-mod connections;
-mod gate;
-mod health;
-mod limits;
+pub mod errors;
+mod health_service;
+mod limit_service;
+mod methods;
 pub mod proto;
-mod sessions;
-pub mod status;
-mod subscription;
-mod table;
-mod user_status;
+mod request;
+mod server;
+mod service;
+mod session_service;
+mod status_subscription;
+mod user_status_service;
 
 use parlor_chat::api::error_code::Code;
 use tokio::net::TcpListener;
@@ -28,19 +28,19 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
-use self::chat::GrpcChatService;
-pub use self::connections::{PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
-use self::gate::AuthenticatingService;
-use self::health::HealthService;
-use self::limits::GrpcLimitService;
+use self::chat_service::GrpcChatService;
+use self::health_service::HealthService;
+use self::limit_service::GrpcLimitService;
+pub use self::methods::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
 use self::proto::DESCRIPTORS;
 use self::proto::v1::chat_service_server::ChatServiceServer;
 use self::proto::v1::limit_service_server::LimitServiceServer;
 use self::proto::v1::session_service_server::SessionServiceServer;
 use self::proto::v1::user_status_service_server::UserStatusServiceServer;
-use self::sessions::GrpcSessionService;
-pub use self::table::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
-use self::user_status::GrpcUserStatusService;
+pub use self::server::{PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
+use self::service::AuthenticatingService;
+use self::session_service::GrpcSessionService;
+use self::user_status_service::GrpcUserStatusService;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 
@@ -49,23 +49,23 @@ const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Serves on `listener` until the shutdown begins, then waits for open calls.
 pub async fn serve(listener: TcpListener, app: AppState) {
-    let (health, looking) = HealthService::new(app.clone());
-    let mut work = JoinSet::new();
-    work.spawn(looking);
-    let gate = AuthenticatingService::new(app.clone(), routes(app.clone(), health));
-    connections::serve(listener, gate, app).await;
-    work.join_all().await;
+    let (health, health_task) = HealthService::new(app.clone());
+    let mut background_tasks = JoinSet::new();
+    background_tasks.spawn(health_task);
+    let service = AuthenticatingService::new(app.clone(), routes(app.clone(), health));
+    server::serve(listener, service, app).await;
+    background_tasks.join_all().await;
 }
 
 fn routes(app: AppState, health: HealthService) -> Routes {
-    let described = || {
+    let builder = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let proof = "the build script has compiled the descriptors";
-    let reflection = described().build_v1().expect(proof);
-    let older_reflection = described().build_v1alpha().expect(proof);
+    let invariant = "the build script has compiled the descriptors";
+    let reflection = builder().build_v1().expect(invariant);
+    let reflection_v1alpha = builder().build_v1alpha().expect(invariant);
     let statuses = UserStatusServiceServer::new(GrpcUserStatusService(app.clone()));
     let chats = ChatServiceServer::new(GrpcChatService(app.clone()));
     let sessions = SessionServiceServer::new(GrpcSessionService(app.clone()));
@@ -76,7 +76,7 @@ fn routes(app: AppState, health: HealthService) -> Routes {
         .add_service(limits.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(HealthServer::new(health).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add_service(older_reflection.max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add_service(reflection_v1alpha.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .prepare()
 }
 

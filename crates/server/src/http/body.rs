@@ -16,16 +16,16 @@ use crate::api_error::ApiError;
 /// Maximum size of a body.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Time for a body to arrive.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes above the maximum that are read and discarded.
 const MAX_DISCARDED_BYTES: usize = 1024 * 1024;
 
 /// Reads the whole body.
-pub(super) async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn read_body(body: Body) -> Result<Vec<u8>, ApiError> {
     if body.is_end_stream() {
         return Ok(Vec::new());
     }
-    timeout(PATIENCE, collect_up_to(body, MAX_BODY_BYTES))
+    timeout(BODY_TIMEOUT, collect_up_to(body, MAX_BODY_BYTES))
         .await
         .unwrap_or_else(|_| Err(timeout_error()))
 }
@@ -33,7 +33,7 @@ pub(super) async fn read(body: Body) -> Result<Vec<u8>, ApiError> {
 /// Reads and discards the body of a rejected request, because a client that is disconnected while it sends does not see
 /// the response.
 pub(super) async fn discard_body(body: Body) {
-    let _ = timeout(PATIENCE, collect_up_to(body, 0)).await;
+    let _ = timeout(BODY_TIMEOUT, collect_up_to(body, 0)).await;
 }
 
 /// Returns the whole body, or an error if it exceeds the given number of bytes.
@@ -71,7 +71,7 @@ fn too_large() -> ApiError {
 fn timeout_error() -> ApiError {
     let text = format!(
         "the request body did not arrive within {} s",
-        PATIENCE.as_secs()
+        BODY_TIMEOUT.as_secs()
     );
     ApiError::new(Code::RequestTimeout, text)
 }
@@ -93,31 +93,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_taken_up_to_the_limit_and_not_beyond() {
-        assert_eq!(read(Body::empty()).await.unwrap(), b"");
+        assert_eq!(read_body(Body::empty()).await.unwrap(), b"");
         assert_eq!(
-            read(chunks(MAX_BODY_BYTES)).await.unwrap().len(),
+            read_body(chunks(MAX_BODY_BYTES)).await.unwrap().len(),
             MAX_BODY_BYTES
         );
         for length in [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3, MAX_BODY_BYTES * 100] {
-            let refused = read(chunks(length)).await.unwrap_err();
-            assert_eq!(refused.code, Code::BodyTooLarge, "{length}");
+            let error = read_body(chunks(length)).await.unwrap_err();
+            assert_eq!(error.code, Code::BodyTooLarge, "{length}");
         }
     }
 
     #[tokio::test]
     async fn a_body_that_is_announced_as_endless_is_not_read_at_all() {
-        let refused = read(Body::from(vec![
+        let error = read_body(Body::from(vec![
             0;
             MAX_BODY_BYTES + MAX_DISCARDED_BYTES + 1
         ]))
         .await;
-        assert_eq!(refused.unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(error.unwrap_err().code, Code::BodyTooLarge);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_completes_times_out() {
         let first = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{"))]);
         let body = Body::from_stream(first.chain(stream::pending()));
-        assert_eq!(read(body).await.unwrap_err().code, Code::RequestTimeout);
+        assert_eq!(
+            read_body(body).await.unwrap_err().code,
+            Code::RequestTimeout
+        );
     }
 }

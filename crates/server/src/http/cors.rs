@@ -2,20 +2,17 @@
 //!
 //! Invariants:
 //! 1. A request with an `Origin` comes from a page. It is served if the origin is the server's own or is listed. A
-//!    request without an `Origin` does not come from a page and is served. The health checks ignore the origin.
+//!    request without an `Origin` does not come from a page and is served.
 //! 2. The origin is checked with every request, so a page of another origin cannot bypass the check by omitting the
 //!    preflight.
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderName};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
 use parlor_chat::api::error_code::Code;
 
-use super::body;
 use super::problem::Problem;
 
 const ALLOWED_METHODS: HeaderValue =
@@ -75,32 +72,6 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
     plain(address) == plain(host)
 }
 
-/// Middleware: rejects requests of other origins and adds the CORS headers.
-pub(super) async fn cors_middleware(
-    State(origins): State<CorsPolicy>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let path = request.uri().path();
-    let is_operation = path.starts_with("/v1/");
-    let is_open = path == "/healthz" || path == "/readyz";
-    let page = origins.check_origin(&request);
-    let mut response = if !page.allowed && !is_open {
-        body::discard_body(request.into_body()).await;
-        origin_error()
-    } else if page.allowed && page.preflight {
-        StatusCode::NO_CONTENT.into_response()
-    } else {
-        next.run(request).await
-    };
-    let headers = response.headers_mut();
-    if is_operation {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    page.add_headers(headers);
-    response
-}
-
 /// Response to a page of another origin.
 pub(super) fn origin_error() -> Response {
     Problem::new(
@@ -121,7 +92,7 @@ pub(super) struct OriginCheck {
 
 impl CorsPolicy {
     /// Checks the origin of a request.
-    pub(super) fn check_origin<B>(&self, request: &axum::http::Request<B>) -> OriginCheck {
+    pub(super) fn check_origin<B>(&self, request: &Request<B>) -> OriginCheck {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let allowed = origin
             .as_ref()
@@ -148,7 +119,7 @@ impl OriginCheck {
     }
 }
 
-fn is_preflight<B>(request: &axum::http::Request<B>) -> bool {
+fn is_preflight<B>(request: &Request<B>) -> bool {
     request.method() == Method::OPTIONS
         && request
             .headers()

@@ -14,10 +14,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use parlor_chat::api::error_code::Code;
 
-use super::openapi;
 use super::problem::Problem;
 use crate::app_state::AppState;
 
+/// Built from the [route table](super::routes) by `make docs`; a test fails if it is not current.
+const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
 const PAGE: &str = include_str!("docs_page/page.html");
 const STYLE: &str = include_str!("docs_page/style.css");
 const START: &str = include_str!("docs_page/start.js");
@@ -37,7 +38,7 @@ pub(super) fn router() -> Router<AppState> {
 }
 
 async fn document() -> Response {
-    static_response("application/json", openapi::DOCUMENT_JSON.as_str())
+    static_response("application/json", OPENAPI)
 }
 
 async fn asset(Path(name): Path<String>) -> Response {

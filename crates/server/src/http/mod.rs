@@ -1,8 +1,7 @@
-//! HTTP gateway: the operations under `/v1`, the OpenAPI document with its page, and the health checks.
+//! HTTP gateway: the operations under `/v1`, the API reference, and the health checks.
 //!
 //! Invariants:
-//! 1. [`routes`] is the only place that binds paths to operations; the router and the OpenAPI document are built from
-//!    it.
+//! 1. [`routes`] is the only place that binds paths to operations; the router and docs/openapi.json are built from it.
 //! 2. A request is checked in this order: origin, token, body. An unauthorized request is rejected without its body.
 //! 3. Every error response has a [`problem`] as its body.
 
@@ -10,8 +9,8 @@ mod body;
 mod cors;
 mod docs_page;
 mod health;
-pub mod openapi;
 mod operation_handler;
+pub mod operation_schema;
 pub mod problem;
 mod rate_limit_headers;
 mod request_decoder;
@@ -25,32 +24,27 @@ mod write_timeout;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parlor_chat::api::error_code::Code;
 
 use crate::app_state::AppState;
-use cors::CorsPolicy;
 use problem::Problem;
+pub use request_decoder::{MAX_IDEMPOTENCY_KEY_LEN, idempotency_field};
 pub use service::HttpService;
 
-/// Builds the router with all routes. `origins` lists the allowed origins besides the server's own.
-pub fn router(app: AppState, origins: &[String]) -> Router {
+/// Builds the router with all routes.
+fn router(app: AppState) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
         .merge(docs_page::router());
     for route in routes::ROUTES {
-        router = router.route(route.path, route.endpoint());
+        router = router.route(route.path, (route.handler)(route));
     }
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn_with_state(
-            CorsPolicy::new(origins),
-            cors::cors_middleware,
-        ))
         .with_state(app)
 }
 

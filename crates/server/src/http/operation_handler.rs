@@ -12,14 +12,14 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::Code;
 
 use super::body;
 use super::problem::Problem;
 use super::rate_limit_headers;
-use super::request_decoder::{Arguments, Reader};
+use super::request_decoder::{RequestDecoder, RequestParts};
 use super::routes::{HttpOperation, Route};
 use crate::api_error::ApiError;
 use crate::app_state::{Admission, AppState, RequestCredentials};
@@ -34,36 +34,34 @@ pub(super) const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 type Params = Result<RawPathParams, RawPathParamsRejection>;
 
 /// Handler of an operation.
-pub(super) fn of<O: HttpOperation>(route: &'static Route) -> MethodRouter<AppState> {
-    let reader = Arc::new(Reader::new(&route.shape()));
-    let answer = move |State(app): State<AppState>, params: Params, request: Request| {
-        let reader = reader.clone();
+pub(super) fn operation_handler<O: HttpOperation>(route: &'static Route) -> MethodRouter<AppState> {
+    let decoder = Arc::new(RequestDecoder::new(&(route.schema)()));
+    let handle = move |State(app): State<AppState>, params: Params, request: Request| {
+        let decoder = decoder.clone();
         async move {
             let (head, body) = request.into_parts();
-            let Admission {
-                rate_limit: quota,
-                caller,
-            } = admit_request::<O>(&app, &head).await;
-            let answered = match caller {
+            let Admission { rate_limit, caller } = admit_request::<O>(&app, &head).await;
+            let result = match caller {
                 Ok(caller) => {
-                    decode_and_run::<O>(&app, &reader, &caller, params, &head, body).await
+                    decode_and_run::<O>(&app, &decoder, &caller, params, &head, body).await
                 }
-                Err(refusal) => {
+                Err(error) => {
                     body::discard_body(body).await;
-                    Err(refusal)
+                    Err(error)
                 }
             };
-            let mut response = match answered {
+            let mut response = match result {
                 Ok(reply) => success_response::<O>(&reply),
-                Err(refusal) => Problem::from(refusal).into_response(),
+                Err(error) => Problem::from(error).into_response(),
             };
-            if let Some(verdict) = quota {
-                rate_limit_headers::add_rate_limit_headers(&verdict, response.headers_mut());
+            if let Some(decision) = rate_limit {
+                rate_limit_headers::add_rate_limit_headers(&decision, response.headers_mut());
             }
             response
         }
     };
-    on(route.method.filter(), answer)
+    let filter = MethodFilter::try_from(route.method.clone());
+    on(filter.expect("routes have standard methods"), handle)
 }
 
 pub(super) fn success_response<O: HttpOperation>(reply: &O::Reply) -> Response {
@@ -77,31 +75,31 @@ pub(super) fn success_response<O: HttpOperation>(reply: &O::Reply) -> Response {
 
 async fn decode_and_run<O: HttpOperation>(
     app: &AppState,
-    reader: &Reader,
+    decoder: &RequestDecoder,
     caller: &Caller,
     params: Params,
     head: &Parts,
     body: Body,
 ) -> Result<O::Reply, ApiError> {
-    let body = body::read(body).await?;
-    let arguments = Arguments {
+    let body = body::read_body(body).await?;
+    let parts = RequestParts {
         path: &params.map_err(|rejection| invalid_path_error(&rejection))?,
         query: head.uri.query().unwrap_or_default(),
         body: &body,
         key: header_text(&head.headers, IDEMPOTENCY_KEY_HEADER, Code::InvalidRequest)?,
     };
-    let operation: O = reader.read(&arguments)?;
+    let operation: O = decoder.decode(&parts)?;
     app.run_operation(caller, operation).await
 }
 
 async fn admit_request<O: HttpOperation>(app: &AppState, head: &Parts) -> Admission {
     let headers = &head.headers;
-    let shown = RequestCredentials {
+    let credentials = RequestCredentials {
         authorization: header_text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid),
         acting_user: header_text(headers, ACTING_USER_HEADER, Code::InvalidId),
         client_address: app.client_address(head.extensions.get::<PeerAddress>(), headers),
     };
-    app.admit_request(&shown, O::AUTH).await
+    app.admit_request(&credentials, O::AUTH).await
 }
 
 fn header_text<'h>(

@@ -23,7 +23,7 @@ pub struct Problem(ApiError);
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Problem)]
-pub(super) struct Body<'a> {
+pub struct ProblemBody<'a> {
     /// Always `about:blank`; use `code` instead.
     r#type: &'static str,
     /// Reason phrase of the HTTP status.
@@ -50,9 +50,10 @@ impl Problem {
         api_error::http_status(self.0.code)
     }
 
-    pub(super) fn body(&self) -> Body<'_> {
+    /// Body of the response.
+    pub fn body(&self) -> ProblemBody<'_> {
         let status = self.status();
-        Body {
+        ProblemBody {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
@@ -64,8 +65,8 @@ impl Problem {
 }
 
 impl From<ApiError> for Problem {
-    fn from(refusal: ApiError) -> Self {
-        Problem(refusal)
+    fn from(error: ApiError) -> Self {
+        Problem(error)
     }
 }
 

@@ -12,12 +12,12 @@ use parlor_chat::api::error_code::Code;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::openapi::{QueryValueKind, Shape};
+use super::operation_schema::{OperationSchema, QueryValueKind};
 use super::routes;
 use crate::api_error::ApiError;
 
 /// Parts of a request.
-pub(super) struct Arguments<'a> {
+pub(super) struct RequestParts<'a> {
     pub(super) path: &'a RawPathParams,
     pub(super) query: &'a str,
     pub(super) body: &'a [u8],
@@ -28,37 +28,37 @@ pub(super) struct Arguments<'a> {
 /// Request fields with the key of an idempotent request.
 const IDEMPOTENCY_FIELDS: [&str; 2] = ["clientId", "idempotencyKey"];
 /// Maximum bytes of the header `Idempotency-Key`.
-pub(super) const MAX_IDEMPOTENCY_KEY_LEN: usize = 128;
+pub const MAX_IDEMPOTENCY_KEY_LEN: usize = 128;
 
 /// Request field for the idempotency key, if the request has one.
-pub(super) fn idempotency_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
+pub fn idempotency_field<'f>(mut fields: impl Iterator<Item = &'f str>) -> Option<&'f str> {
     fields.find(|field| IDEMPOTENCY_FIELDS.contains(field))
 }
 
 /// Decoder for the requests of one operation.
-pub(super) struct Reader {
+pub(super) struct RequestDecoder {
     fields: Vec<(String, QueryValueKind)>,
 }
 
-impl Reader {
-    pub(super) fn new(shape: &Shape) -> Self {
-        let fields = shape.fields();
+impl RequestDecoder {
+    pub(super) fn new(schema: &OperationSchema) -> Self {
+        let fields = schema.fields();
         Self {
             fields: fields.collect(),
         }
     }
 
     /// Decodes the request.
-    pub(super) fn read<O: DeserializeOwned>(
+    pub(super) fn decode<O: DeserializeOwned>(
         &self,
-        arguments: &Arguments<'_>,
+        parts: &RequestParts<'_>,
     ) -> Result<O, ApiError> {
-        let mut object = parse_object(arguments.body)?;
-        self.add_query_fields(arguments.query, &mut object)?;
-        if let Some(key) = arguments.key {
+        let mut object = parse_object(parts.body)?;
+        self.add_query_fields(parts.query, &mut object)?;
+        if let Some(key) = parts.key {
             self.add_idempotency_key(key, &mut object)?;
         }
-        for (name, value) in arguments.path {
+        for (name, value) in parts.path {
             // In a body, an empty id stands for the caller. In a path it is an error.
             if value.is_empty() {
                 let text = format!("the path parameter `{name}` is empty");
@@ -67,8 +67,8 @@ impl Reader {
             let field = routes::request_field(name);
             let known = self.fields.iter().find(|(known, _)| known == field);
             let kind = known.map_or(QueryValueKind::Text, |(_, kind)| *kind);
-            let value = kind.read(value).ok_or_else(|| {
-                invalid_request(format!("`{name}` in the path: `{value}` is not {kind}"))
+            let value = kind.parse(value).ok_or_else(|| {
+                ApiError::invalid_request(format!("`{name}` in the path: `{value}` is not {kind}"))
             })?;
             object.insert(field.to_owned(), value);
         }
@@ -90,10 +90,10 @@ impl Reader {
             let text = format!(
                 "the header `Idempotency-Key` must have 1 to {MAX_IDEMPOTENCY_KEY_LEN} printable characters"
             );
-            return Err(invalid_request(text));
+            return Err(ApiError::invalid_request(text));
         }
-        let said = object.get(field).is_some_and(|value| !value.is_null());
-        if !said {
+        let is_set = object.get(field).is_some_and(|value| !value.is_null());
+        if !is_set {
             object.insert(field.to_owned(), key.into());
         }
         Ok(())
@@ -108,8 +108,8 @@ impl Reader {
             let Some((name, kind)) = self.fields.iter().find(|(known, _)| *known == name) else {
                 continue;
             };
-            let value = kind.read(&text).ok_or_else(|| {
-                invalid_request(format!("`{name}` in the query: `{text}` is not {kind}"))
+            let value = kind.parse(&text).ok_or_else(|| {
+                ApiError::invalid_request(format!("`{name}` in the query: `{text}` is not {kind}"))
             })?;
             object.entry(name).or_insert(value);
         }
@@ -129,25 +129,19 @@ fn parse_object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
         Ok(Value::Number(_)) => "a number",
         Ok(Value::String(_)) => "a string",
         Ok(Value::Array(_)) => "an array",
-        Err(error) => return Err(invalid_request(format!("the body is not JSON: {error}"))),
+        Err(error) => {
+            return Err(ApiError::invalid_request(format!(
+                "the body is not JSON: {error}"
+            )));
+        }
     };
     let text = format!("the body must be a JSON object like {{}}, not {found}");
-    Err(invalid_request(text))
+    Err(ApiError::invalid_request(text))
 }
 
 fn deserialize_request<O: DeserializeOwned>(object: &Value) -> Result<O, ApiError> {
     O::deserialize(object).or_else(|_| {
         // Tracking the path is slow, so only a request that failed is deserialized with it.
-        serde_path_to_error::deserialize(object).map_err(|error| {
-            let path = error.path().to_string();
-            match path.as_str() {
-                "." => invalid_request(error.inner().to_string()),
-                _ => invalid_request(format!("`{path}`: {}", error.inner())),
-            }
-        })
+        Ok(serde_path_to_error::deserialize(object)?)
     })
-}
-
-fn invalid_request(text: String) -> ApiError {
-    ApiError::new(Code::InvalidRequest, text)
 }

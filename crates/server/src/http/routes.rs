@@ -4,7 +4,8 @@
 //! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
 //!    [`OPERATIONS_WITHOUT_ROUTE`] with the reason.
 
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::http::Method;
+use axum::routing::MethodRouter;
 use parlor_chat::api::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
@@ -28,10 +29,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa::openapi::HttpMethod;
 
-use super::openapi::Shape;
-use super::operation_handler;
+use super::operation_handler::operation_handler;
+use super::operation_schema::OperationSchema;
+use crate::NotOffered;
 use crate::app_state::AppState;
 
 /// All routes of operations, in the order of the reference.
@@ -77,21 +78,21 @@ pub static ROUTES: &[Route] = &[
 ];
 
 /// Operations that HTTP does not offer, with the reason.
-pub static OPERATIONS_WITHOUT_ROUTE: &[(OperationInfo, &str)] = &[
+pub static OPERATIONS_WITHOUT_ROUTE: &[NotOffered] = &[
     (
-        ValidateSession::INFO,
+        &[ValidateSession::INFO],
         "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`",
     ),
     (
-        WatchPresence::INFO,
+        &[WatchPresence::INFO],
         "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`",
     ),
     (
-        IsMember::INFO,
+        &[IsMember::INFO],
         "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`",
     ),
     (
-        CatchUpConversation::INFO,
+        &[CatchUpConversation::INFO],
         "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`",
     ),
 ];
@@ -116,20 +117,16 @@ pub struct Route {
     pub auth: AuthRequirement,
     /// Whether the response is 201 for a new resource.
     pub creates_resource: CreatesResource,
-    endpoint: fn(&'static Route) -> MethodRouter<AppState>,
-    shape: fn() -> Shape,
+    /// Schemas of the request and the reply.
+    pub schema: fn() -> OperationSchema,
+    pub(super) handler: fn(&'static Route) -> MethodRouter<AppState>,
     can_decode: fn(&Value) -> Result<(), String>,
 }
 
 impl Route {
-    /// Handler for the router.
-    pub(super) fn endpoint(&'static self) -> MethodRouter<AppState> {
-        (self.endpoint)(self)
-    }
-
-    /// Schemas of the request and the reply.
-    pub(super) fn shape(&self) -> Shape {
-        (self.shape)()
+    /// True if the request fields are in the body; otherwise they are in the query.
+    pub fn has_body(&self) -> bool {
+        [Method::PUT, Method::POST, Method::PATCH].contains(&self.method)
     }
 
     /// Checks that a request can be decoded; the error is the reason.
@@ -138,7 +135,7 @@ impl Route {
     }
 
     /// Path parameters, each with the request field that it sets.
-    pub(super) fn path_parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub fn path_parameters(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let named = |name| (name, request_field(name));
         let segments = self.path.split('/');
         segments
@@ -153,61 +150,8 @@ pub(super) fn request_field(parameter: &str) -> &str {
     known.map_or(parameter, |(_, field)| field)
 }
 
-/// HTTP methods in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Reads a resource.
-    Get,
-    /// Sets a resource; idempotent.
-    Put,
-    /// Performs an action.
-    Post,
-    /// Changes the given fields and leaves the others.
-    Patch,
-    /// Deletes a resource.
-    Delete,
-}
-
-impl Method {
-    /// Name of the method.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Put => "PUT",
-            Self::Post => "POST",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    /// True if the request fields are in the body; otherwise they are in the query.
-    pub(super) const fn has_body(self) -> bool {
-        matches!(self, Self::Put | Self::Post | Self::Patch)
-    }
-
-    pub(super) const fn filter(self) -> MethodFilter {
-        match self {
-            Self::Get => MethodFilter::GET,
-            Self::Put => MethodFilter::PUT,
-            Self::Post => MethodFilter::POST,
-            Self::Patch => MethodFilter::PATCH,
-            Self::Delete => MethodFilter::DELETE,
-        }
-    }
-
-    pub(super) const fn described(self) -> HttpMethod {
-        match self {
-            Self::Get => HttpMethod::Get,
-            Self::Put => HttpMethod::Put,
-            Self::Post => HttpMethod::Post,
-            Self::Patch => HttpMethod::Patch,
-            Self::Delete => HttpMethod::Delete,
-        }
-    }
-}
-
 /// Operation that HTTP can offer.
-pub(super) trait HttpOperation:
+pub trait HttpOperation:
     Operation<Reply: Serialize + ToSchema> + DeserializeOwned + ToSchema + 'static
 {
 }
@@ -224,8 +168,8 @@ const fn route<O: HttpOperation>(method: Method, path: &'static str) -> Route {
         info: O::INFO,
         auth: O::AUTH,
         creates_resource: O::CREATES,
-        endpoint: operation_handler::of::<O>,
-        shape: Shape::of::<O>,
+        schema: OperationSchema::of::<O>,
+        handler: operation_handler::<O>,
         can_decode: |request| match O::deserialize(request) {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
@@ -234,21 +178,23 @@ const fn route<O: HttpOperation>(method: Method, path: &'static str) -> Route {
 }
 
 const fn get<O: HttpOperation>(path: &'static str) -> Route {
-    route::<O>(Method::Get, path)
+    route::<O>(Method::GET, path)
 }
 
 const fn put<O: HttpOperation>(path: &'static str) -> Route {
-    route::<O>(Method::Put, path)
+    route::<O>(Method::PUT, path)
 }
 
-pub(super) const fn post<O: HttpOperation>(path: &'static str) -> Route {
-    route::<O>(Method::Post, path)
+/// Route of a POST request.
+pub const fn post<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::POST, path)
 }
 
-pub(super) const fn patch<O: HttpOperation>(path: &'static str) -> Route {
-    route::<O>(Method::Patch, path)
+/// Route of a PATCH request.
+pub const fn patch<O: HttpOperation>(path: &'static str) -> Route {
+    route::<O>(Method::PATCH, path)
 }
 
 const fn delete<O: HttpOperation>(path: &'static str) -> Route {
-    route::<O>(Method::Delete, path)
+    route::<O>(Method::DELETE, path)
 }

@@ -5,10 +5,12 @@
 //!    [`WRITE_TIMEOUT`], is disconnected, so that idle connections do not use up the process.
 //! 2. An error on one connection, or while accepting one, affects no other connection.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
 
 use axum::http::{Request, StatusCode};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -18,9 +20,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, unconstrained, yield_now};
 use tracing::{debug, warn};
 
-use super::service::HttpService;
 pub use super::write_timeout::WRITE_TIMEOUT;
 use super::write_timeout::{ProtocolSwitch, WriteTimeoutStream};
+use crate::app_state::wait_for_shutdown;
 use crate::client_address::PeerAddress;
 
 /// Time for a client to send the headers of a request, including the pause since its previous request.
@@ -32,15 +34,18 @@ const ACCEPT_BATCH_SIZE: u32 = 1_024;
 /// Pause after an accept failed for lack of a resource, such as open files.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Serves on `listener` until `stop` becomes true, then closes the listener and waits for open requests.
-pub async fn serve_http(
+/// Serves on `listener` until `shutdown` becomes true, then closes the listener and waits for open requests.
+pub async fn serve_http<H, F>(
     listener: TcpListener,
-    doors: impl Into<HttpService>,
-    stop: watch::Receiver<bool>,
-) {
-    let doors = doors.into();
-    let each = |stream, peer| serve_connection(stream, peer, doors.clone(), stop.clone());
-    accept_until(listener, told(stop.clone()), each).await;
+    handle_request: H,
+    shutdown: watch::Receiver<bool>,
+) where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let serve =
+        |stream, peer| serve_connection(stream, peer, handle_request.clone(), shutdown.clone());
+    accept_until(listener, wait_for_shutdown(shutdown.clone()), serve).await;
 }
 
 /// Accepts connections until `stop` completes, then closes `listener` and waits for the connections.
@@ -82,12 +87,15 @@ pub(crate) async fn accept_until<F>(
     while open.join_next().await.is_some() {}
 }
 
-async fn serve_connection(
+async fn serve_connection<H, F>(
     stream: TcpStream,
     peer: PeerAddress,
-    doors: HttpService,
-    stop: watch::Receiver<bool>,
-) {
+    handle_request: H,
+    shutdown: watch::Receiver<bool>,
+) where
+    H: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response>,
+{
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -97,20 +105,20 @@ async fn serve_connection(
     let stream = TokioIo::new(WriteTimeoutStream::new(stream, switches.clone()));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        let (serving, switches) = (doors.clone().serve(request), switches.clone());
+        let (response, switches) = (handle_request(request), switches.clone());
         async move {
-            let answer = serving.await;
-            if matches!(&answer, Ok(it) if it.status() == StatusCode::SWITCHING_PROTOCOLS) {
+            let response = response.await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 switches.set();
             }
-            answer
+            Ok::<_, Infallible>(response)
         }
     });
     let served = builder.serve_connection(stream, service);
     let mut served = pin!(served.with_upgrades());
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        () = told(stop) => {
+        () = wait_for_shutdown(shutdown) => {
             served.as_mut().graceful_shutdown();
             served.await
         }
@@ -144,9 +152,4 @@ fn is_client_error(error: &std::io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionRefused | ConnectionReset
     )
-}
-
-/// Completes when `stop` becomes true or its sender is dropped.
-async fn told(mut stop: watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }

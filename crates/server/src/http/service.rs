@@ -1,14 +1,10 @@
-//! Service of a connection: sends each request to Socket.IO or to the router.
-//!
-//! Invariants:
-//! 1. The origin of a request is checked before Socket.IO or an operation handles it.
+//! Service of a connection: checks the origin of each request, then sends it to Socket.IO or to the router.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -17,11 +13,12 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use parlor_socketio::{ClientInfo, UpgradedTcpStream};
 
+use super::body;
 use super::cors::{self, CorsPolicy};
 use super::write_timeout::WriteTimeoutStream;
 use crate::app_state::AppState;
 use crate::client_address::PeerAddress;
-use crate::socketio;
+use crate::socketio::GatewayServer;
 
 /// Maximum bytes of a `User-Agent` that are stored.
 const MAX_USER_AGENT_BYTES: usize = 256;
@@ -29,72 +26,49 @@ const MAX_USER_AGENT_BYTES: usize = 256;
 /// HTTP service of a connection. Cloning copies pointers.
 #[derive(Clone)]
 pub struct HttpService {
-    router: TowerToHyperService<Router>,
-    sockets: Option<Arc<SocketIoEndpoint>>,
-}
-
-/// Socket.IO server with what it needs per request.
-struct SocketIoEndpoint {
     app: AppState,
-    server: Arc<socketio::GatewayServer>,
-    origins: CorsPolicy,
-}
-
-impl From<Router> for HttpService {
-    /// A service without Socket.IO.
-    fn from(router: Router) -> Self {
-        Self {
-            router: TowerToHyperService::new(router),
-            sockets: None,
-        }
-    }
+    router: TowerToHyperService<Router>,
+    socketio: Arc<GatewayServer>,
+    cors: CorsPolicy,
 }
 
 impl HttpService {
     /// A service with the routes and Socket.IO. `origins` lists the allowed origins besides the server's own.
-    pub fn new(
-        router: Router,
-        app: AppState,
-        server: Arc<socketio::GatewayServer>,
-        origins: &[String],
-    ) -> Self {
-        let sockets = SocketIoEndpoint {
-            app,
-            server,
-            origins: CorsPolicy::new(origins),
-        };
+    pub fn new(app: AppState, socketio: Arc<GatewayServer>, origins: &[String]) -> Self {
         Self {
-            router: TowerToHyperService::new(router),
-            sockets: Some(Arc::new(sockets)),
+            router: TowerToHyperService::new(super::router(app.clone())),
+            app,
+            socketio,
+            cors: CorsPolicy::new(origins),
         }
     }
 
-    /// Handles a request.
-    pub(super) async fn serve(self, request: Request<Incoming>) -> Result<Response, Infallible> {
-        match self.sockets {
-            Some(sockets) if sockets.server.matches_path(request.uri().path()) => {
-                Ok(sockets.serve(request).await)
-            }
-            _ => self.router.call(request).await,
-        }
-    }
-}
-
-impl SocketIoEndpoint {
-    async fn serve(&self, request: Request<Incoming>) -> Response {
-        let page = self.origins.check_origin(&request);
-        let mut response = if !page.allowed {
+    /// Handles a request. The health checks ignore its origin.
+    pub async fn handle_request(self, request: Request<Incoming>) -> Response {
+        let path = request.uri().path();
+        let is_operation = path.starts_with("/v1/");
+        let is_health_check = path == "/healthz" || path == "/readyz";
+        let origin = self.cors.check_origin(&request);
+        let mut response = if !origin.allowed && !is_health_check {
+            body::discard_body(Body::new(request.into_body())).await;
             cors::origin_error()
-        } else if page.preflight {
+        } else if origin.allowed && origin.preflight {
             StatusCode::NO_CONTENT.into_response()
-        } else {
+        } else if self.socketio.matches_path(path) {
             let client = self.client_info(&request);
-            let answer = self
-                .server
+            let response = self
+                .socketio
                 .handle_request(request, client, downcast_upgraded);
-            answer.await.map(Body::new)
+            response.await.map(Body::new)
+        } else {
+            let Ok(response) = self.router.call(request).await;
+            response
         };
-        page.add_headers(response.headers_mut());
+        let headers = response.headers_mut();
+        if is_operation {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        origin.add_headers(headers);
         response
     }
 
@@ -117,10 +91,10 @@ impl SocketIoEndpoint {
 /// Gets the TCP stream out of hyper, with the bytes that hyper has already read.
 fn downcast_upgraded(upgraded: Upgraded) -> Result<UpgradedTcpStream, Upgraded> {
     let parts = upgraded.downcast::<TokioIo<WriteTimeoutStream>>()?;
-    let (stream, owed) = parts.io.into_inner().into_parts();
+    let (stream, unsent_response) = parts.io.into_inner().into_parts();
     Ok(UpgradedTcpStream {
         stream,
         read_buf: parts.read_buf,
-        unsent_response: owed,
+        unsent_response,
     })
 }

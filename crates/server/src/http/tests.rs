@@ -17,10 +17,9 @@ use serde_json::{Value, json};
 use tonic::codegen::Service;
 use utoipa::ToSchema;
 
-use super::openapi::Shape;
-use super::request_decoder::{Arguments, Reader};
-use super::routes::{self, Route};
-use super::{body, openapi, operation_handler, problem};
+use super::operation_schema::OperationSchema;
+use super::request_decoder::{RequestDecoder, RequestParts};
+use super::{body, operation_handler, problem};
 use crate::api_error::ApiError;
 
 /// Writes a message.
@@ -65,17 +64,17 @@ impl Operation for Write {
 async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<Value, ApiError> {
     let key = key.map(str::to_owned);
     let answer = async move |params: RawPathParams, request: Request| {
-        let sent = body::read(request.into_body()).await.unwrap();
-        let arguments = Arguments {
+        let sent = body::read_body(request.into_body()).await.unwrap();
+        let parts = RequestParts {
             path: &params,
             query: "",
             body: &sent,
             key: key.as_deref(),
         };
-        let reader = Reader::new(&Shape::of::<Write>());
-        match reader.read::<Write>(&arguments) {
+        let decoder = RequestDecoder::new(&OperationSchema::of::<Write>());
+        match decoder.decode::<Write>(&parts) {
             Ok(write) => serde_json::to_string(&write).unwrap().into_response(),
-            Err(refusal) => (StatusCode::BAD_REQUEST, refusal.detail).into_response(),
+            Err(error) => (StatusCode::BAD_REQUEST, error.detail).into_response(),
         }
     };
     let mut router: Router = Router::new().route("/{id}/{seq}", any(answer));
@@ -100,9 +99,9 @@ async fn a_number_in_an_address_is_read_as_one() {
         json!({ "conversationId": "c1", "seq": 17, "clientId": null })
     );
     for wrong in ["x", "-1", "1.5", "99999999999999999999"] {
-        let refused = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
+        let error = read(&format!("/c1/{wrong}"), None, "").await.unwrap_err();
         let detail = format!("`seq` in the path: `{wrong}` is not a whole number");
-        assert_eq!(refused.detail, detail);
+        assert_eq!(error.detail, detail);
     }
 }
 
@@ -119,8 +118,8 @@ async fn the_idempotency_key_header_is_used_if_the_body_has_no_key() {
     let (longest, long) = ("x".repeat(128), "x".repeat(129));
     assert_eq!(key(&longest, "").await.unwrap(), longest);
     for wrong in ["", "a\tb", "\u{f6}", &long] {
-        let refused = key(wrong, "").await.unwrap_err();
-        assert!(refused.detail.contains("Idempotency-Key"), "{refused:?}");
+        let error = key(wrong, "").await.unwrap_err();
+        assert!(error.detail.contains("Idempotency-Key"), "{error:?}");
     }
 }
 
@@ -133,27 +132,11 @@ fn a_created_resource_is_answered_with_201() {
 }
 
 #[test]
-fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
-    static POST: Route = routes::post::<Write>("/v1/things/{id}/{seq}");
-    static PATCH: Route = routes::patch::<Write>("/v1/things/{id}/{seq}");
-    for route in [&POST, &PATCH] {
-        let described = serde_json::to_value(openapi::openapi_operation(route)).unwrap();
-        for status in ["200", "201", "429"] {
-            assert!(described["responses"][status].is_object(), "{described}");
-        }
-        let parameters = described["parameters"].to_string();
-        assert!(parameters.contains("IdempotencyKey"), "{parameters}");
-    }
-    let others = openapi::text();
-    assert!(!others.contains("IdempotencyKey") || others.contains("clientId"));
-}
-
-#[test]
 fn a_rate_limited_response_has_a_retry_after_header() {
-    let refusal = ApiError::from(parlor_chat::api::error::Error::RateLimited {
+    let error = ApiError::from(parlor_chat::api::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });
-    let answer = problem::Problem::from(refusal).into_response();
+    let answer = problem::Problem::from(error).into_response();
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "2");
 }

@@ -160,8 +160,8 @@ mod tests {
         let (mut server, mut client) = pair(&switches).await;
         switches.set();
         server.write_all(ANSWER).await.unwrap();
-        let (stream, owed) = server.into_parts();
-        assert_eq!(owed, ANSWER);
+        let (stream, unsent) = server.into_parts();
+        assert_eq!(unsent, ANSWER);
         drop(stream);
         assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
     }

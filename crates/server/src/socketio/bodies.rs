@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parlor_chat::ids::{ConversationId, DeviceId, UserId};
 use parlor_chat::messages::{Message, SentMessage};
-use parlor_chat::presence::{PresenceStatus, UserStatus};
+use parlor_chat::presence::PresenceStatus;
 use parlor_chat::typing::TypingUser;
 use parlor_chat::unread::UnreadChange;
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,14 @@ pub struct Handshake {
     /// Conversations to join, with the position that the client has reached in each. Missed messages and changes are
     /// sent before live events.
     #[serde(default)]
-    #[schema(value_type = HashMap<String, Place>)]
-    pub resume: HashMap<String, Place>,
+    #[schema(value_type = HashMap<String, ResumePosition>)]
+    pub resume: HashMap<String, ResumePosition>,
 }
 
 /// Position of a client in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(untagged)]
-pub enum Place {
+pub enum ResumePosition {
     /// `seq` of the last received message; changes since that message was sent are sent again.
     SeqOnly(u64),
     /// `seq` of the last received message, and the highest received `rev`; changes after this `rev` are sent.
@@ -49,19 +49,19 @@ pub enum Place {
 
 /// Error of a rejected handshake, sent with `connect_error`.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct ConnectRefused {
+pub struct ConnectErrorBody {
     /// Description for people; it may change.
     pub message: String,
     /// Stable error code.
     pub code: &'static str,
     /// The same error again: Socket.IO clients expose only `message` and this field, as `error.data`.
-    pub data: Failure,
+    pub data: ErrorBody,
 }
 
 /// Error of a rejected request.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct ErrorBody {
     /// Stable error code; docs/errors.md lists all codes.
     pub code: &'static str,
     /// Description for people; it may change.
@@ -73,38 +73,22 @@ pub struct Failure {
 
 /// Acknowledgement of a rejected event.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-pub struct Refused {
+pub struct ErrorAck {
     /// Always false.
     pub ok: bool,
     /// Why the event was rejected.
-    pub error: Failure,
+    pub error: ErrorBody,
 }
 
 /// Empty object.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
-pub struct Nothing {}
+pub struct EmptyObject {}
 
 /// Sets the status of the user.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-pub struct SetStatus {
+pub struct SetPresenceStatus {
     /// New status; `offline` makes a connected user invisible.
     pub status: PresenceStatus,
-}
-
-/// Users to watch, or to stop watching.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Watched {
-    /// Ids of the users, at most 1,000.
-    #[schema(value_type = Vec<UserId>, max_items = 1000)]
-    pub user_ids: Vec<String>,
-}
-
-/// Statuses of users.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Seen {
-    /// Status of each user.
-    pub users: Vec<UserStatus>,
 }
 
 /// A conversation of the handshake's `resume` is joined. Missed messages and changes were sent before this event, as
@@ -130,7 +114,7 @@ pub struct ConversationResumed {
 /// Reference to a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Conversation {
+pub struct ConversationRef {
     /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
@@ -139,7 +123,7 @@ pub struct Conversation {
 /// The user starts or stops typing in a conversation.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TypingIn {
+pub struct TypingRequest {
     /// Id of the conversation.
     #[schema(value_type = ConversationId)]
     pub conversation_id: String,
@@ -150,18 +134,18 @@ pub struct TypingIn {
 
 /// Reply with the message after the change.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct OneMessage {
+pub struct MessageReply {
     /// The message.
     pub message: Message,
 }
 
-impl From<Message> for OneMessage {
+impl From<Message> for MessageReply {
     fn from(message: Message) -> Self {
         Self { message }
     }
 }
 
-impl From<SentMessage> for OneMessage {
+impl From<SentMessage> for MessageReply {
     fn from(sent: SentMessage) -> Self {
         sent.message.into()
     }
@@ -169,7 +153,7 @@ impl From<SentMessage> for OneMessage {
 
 /// New token for the connection.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-pub struct Refresh {
+pub struct RefreshSession {
     /// Bearer token of the same user, without the word `Bearer`.
     pub token: String,
 }
@@ -177,7 +161,7 @@ pub struct Refresh {
 /// Position up to which the messages of a conversation were delivered to a member, or read by a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Reached {
+pub struct ReceiptUpdate {
     /// Id of the conversation.
     pub conversation_id: ConversationId,
     /// Id of the member.
@@ -189,18 +173,18 @@ pub struct Reached {
 /// Change of the unread count of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
-pub enum UnreadNews {
+pub enum UnreadUpdate {
     /// The new count.
     Count(UnreadChange),
     /// A new last message, in a conversation with more than `unread.fanout_limit` members; sent at most once per
     /// second.
-    LargeConversation(LastMessage),
+    LargeConversation(LastSeqUpdate),
 }
 
 /// Last message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LastMessage {
+pub struct LastSeqUpdate {
     /// Id of the conversation.
     pub conversation_id: ConversationId,
     /// `seq` of the last message.
@@ -212,7 +196,7 @@ pub struct LastMessage {
 #[serde(rename_all = "camelCase")]
 pub struct SessionClosed {
     /// Why the server closes the connection.
-    pub reason: ClosedReason,
+    pub reason: SessionCloseReason,
     /// With `shutdown`: milliseconds to wait before reconnecting. The server spreads these times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect_in_ms: Option<u64>,
@@ -221,7 +205,7 @@ pub struct SessionClosed {
 /// Reason of `session:closed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum ClosedReason {
+pub enum SessionCloseReason {
     /// The user was blocked.
     Blocked,
     /// The session ended, or the device was removed.

@@ -13,7 +13,7 @@ use parlor_chat::context::duration_millis;
 use parlor_socketio::{DisconnectReason, EncodedEvent};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::bodies::{ClosedReason, SessionClosed};
+use super::bodies::{SessionCloseReason, SessionClosed};
 use super::socket_state::UserSocketState;
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 
@@ -29,30 +29,26 @@ impl SocketIoGateway {
     }
 
     /// Sends `session:closed` with the reason and closes the socket.
-    pub(super) fn close(&self, socket: &GatewaySocket, reason: ClosedReason) {
-        self.close_with(socket, reason, None);
-    }
-
-    pub(super) fn close_with(
+    pub(super) fn close(
         &self,
         socket: &GatewaySocket,
-        reason: ClosedReason,
+        reason: SessionCloseReason,
         reconnect_in_ms: Option<u64>,
     ) {
         {
-            let mut inner = socket.state().mutable.lock();
-            if inner.close_reason.is_some() {
+            let mut mutable = socket.state().mutable.lock();
+            if mutable.close_reason.is_some() {
                 return;
             }
-            inner.close_reason = Some(reason);
+            mutable.close_reason = Some(reason);
         }
-        let told = SessionClosed {
+        let body = SessionClosed {
             reason,
             reconnect_in_ms,
         };
-        socket.send(&EncodedEvent::new("session:closed", &encode_json(&told)));
+        socket.send(&EncodedEvent::new("session:closed", &encode_json(&body)));
         socket.disconnect(match reason {
-            ClosedReason::Shutdown => DisconnectReason::ServerShutdown,
+            SessionCloseReason::Shutdown => DisconnectReason::ServerShutdown,
             _ => DisconnectReason::ServerDisconnect,
         });
     }
@@ -62,18 +58,18 @@ impl SocketIoGateway {
         let chat = self.app.wait_for_chat().await;
         loop {
             let device = chat.presence().next_socket_to_close().await;
-            let Some(person) = self.connected_users.find(&device.user) else {
+            let Some(user) = self.connected_users.find(&device.user) else {
                 continue;
             };
-            let sockets = person.sockets();
-            let holds = |it: &Arc<GatewaySocket>| *it.state().device == device;
-            let Some(holder) = sockets.iter().position(holds) else {
+            let sockets = user.sockets();
+            let owns_device = |it: &Arc<GatewaySocket>| *it.state().device == device;
+            let Some(owner) = sockets.iter().position(owns_device) else {
                 continue;
             };
             // Also closes earlier sockets with this device id. A later socket is a new connection and stays.
-            for socket in &sockets[..=holder] {
+            for socket in &sockets[..=owner] {
                 if socket.state().device.id == device.id {
-                    self.close(socket, ClosedReason::Logout);
+                    self.close(socket, SessionCloseReason::Logout, None);
                 }
             }
         }
@@ -89,14 +85,14 @@ impl SocketIoGateway {
                 return;
             };
             let now = duration_millis(self.started_at.elapsed());
-            let mut ended = Vec::new();
+            let mut expired = Vec::new();
             server.for_each_socket(|socket| {
                 if socket.state().token_expires_ms.load(Ordering::Relaxed) <= now {
-                    ended.push(Arc::clone(socket));
+                    expired.push(Arc::clone(socket));
                 }
             });
-            for socket in ended {
-                self.close(&socket, ClosedReason::Expired);
+            for socket in expired {
+                self.close(&socket, SessionCloseReason::Expired, None);
             }
         }
     }

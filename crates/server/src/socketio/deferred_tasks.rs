@@ -12,7 +12,7 @@ use parlor_chat::ids::UserId;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::bodies::ClosedReason;
+use super::bodies::SessionCloseReason;
 use super::{GatewaySocket, SocketIoGateway};
 
 /// Tasks that run at a time. A bus reconnect queues one task per connected user.
@@ -38,48 +38,47 @@ pub(super) struct DeferredTasks {
 
 impl Default for DeferredTasks {
     fn default() -> Self {
-        let (put, take) = mpsc::unbounded_channel();
-        let take = Mutex::new(Some(take));
-        Self {
-            sender: put,
-            receiver: take,
-        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let receiver = Mutex::new(Some(receiver));
+        Self { sender, receiver }
     }
 }
 
 impl DeferredTasks {
-    pub(super) fn enqueue(&self, errand: DeferredTask) {
+    pub(super) fn enqueue(&self, task: DeferredTask) {
         // At shutdown the receiver is gone and the task is dropped.
-        let _ = self.sender.send(errand);
+        let _ = self.sender.send(task);
     }
 }
 
 impl SocketIoGateway {
     /// Runs the queued tasks. Never completes.
     pub(super) async fn run_deferred_tasks(self: Arc<Self>) {
-        let Some(take) = self.deferred_tasks.receiver.lock().take() else {
+        let Some(receiver) = self.deferred_tasks.receiver.lock().take() else {
             return;
         };
-        let errands = stream::unfold(take, |mut take| async {
-            let errand = take.recv().await?;
-            Some((errand, take))
+        let tasks = stream::unfold(receiver, |mut receiver| async {
+            let task = receiver.recv().await?;
+            Some((task, receiver))
         });
-        let each = |errand| self.run_deferred_task(errand);
-        errands
-            .for_each_concurrent(MAX_CONCURRENT_TASKS, each)
-            .await;
+        let run = |task| self.run_deferred_task(task);
+        tasks.for_each_concurrent(MAX_CONCURRENT_TASKS, run).await;
     }
 
     /// Moves a device to another socket of the user on this node with the same device id, such as another browser tab.
     /// The departure of the closed socket then has no effect.
     async fn hand_over_device(&self, from: &Arc<GatewaySocket>) {
         let state = from.state();
-        let cast_out = matches!(
+        let closed_by_server = matches!(
             state.mutable.lock().close_reason,
-            Some(ClosedReason::Blocked | ClosedReason::Logout | ClosedReason::Replaced)
+            Some(
+                SessionCloseReason::Blocked
+                    | SessionCloseReason::Logout
+                    | SessionCloseReason::Replaced
+            )
         );
-        let holds = || self.chat().presence().holds_socket(&state.device);
-        if cast_out || !state.is_detached_or_closed() || !holds() {
+        let owns_device = || self.chat().presence().holds_socket(&state.device);
+        if closed_by_server || !state.is_detached_or_closed() || !owns_device() {
             return;
         }
         for other in state.user.sockets() {
@@ -87,32 +86,32 @@ impl SocketIoGateway {
             if Arc::ptr_eq(&other, from) || to.device.id != state.device.id {
                 continue;
             }
-            let telling = to.presence_lock();
-            let _telling = telling.lock().await;
+            let presence_lock = to.presence_lock();
+            let _guard = presence_lock.lock().await;
             if !to.is_detached_or_closed() {
                 let connected = self.chat().presence().connect(Arc::clone(&to.device)).await;
                 // While the store is unavailable, presence keeps the registration and writes it later.
-                let error = connected
-                    .err()
-                    .filter(|error| !error.is_store_unavailable());
-                debug!(?error, "hand-over of a device to another socket");
+                if let Err(error) = connected
+                    && !error.is_store_unavailable()
+                {
+                    debug!(%error, "cannot hand over a device to another socket");
+                }
                 return;
             }
         }
     }
 
-    async fn run_deferred_task(&self, errand: DeferredTask) {
+    async fn run_deferred_task(&self, task: DeferredTask) {
         let presence = self.chat().presence();
-        if let DeferredTask::ConnectionLost(socket) | DeferredTask::CleanDisconnect(socket) =
-            &errand
+        if let DeferredTask::ConnectionLost(socket) | DeferredTask::CleanDisconnect(socket) = &task
         {
             self.hand_over_device(socket).await;
         }
-        let done = match &errand {
+        let result = match &task {
             DeferredTask::ConnectionLost(socket) => {
                 let state = socket.state();
-                let telling = state.presence_lock();
-                let _telling = telling.lock().await;
+                let presence_lock = state.presence_lock();
+                let _guard = presence_lock.lock().await;
                 // The client may have recovered the socket meanwhile.
                 match state.is_detached_or_closed() {
                     true => presence.connection_lost(&state.device).await,
@@ -121,8 +120,8 @@ impl SocketIoGateway {
             }
             DeferredTask::CleanDisconnect(socket) => {
                 let state = socket.state();
-                let telling = state.presence_lock();
-                let _telling = telling.lock().await;
+                let presence_lock = state.presence_lock();
+                let _guard = presence_lock.lock().await;
                 presence.leave(&state.device).await
             }
             DeferredTask::RenewSession(socket) => {
@@ -133,7 +132,7 @@ impl SocketIoGateway {
             }
             DeferredTask::ResendUnreadCounts(user) => self.resend_unread_counts(user).await,
         };
-        if let Err(error) = done {
+        if let Err(error) = result {
             debug!(%error, "deferred task failed");
         }
     }

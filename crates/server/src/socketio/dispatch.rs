@@ -3,18 +3,17 @@
 //! Invariants:
 //! 1. An event with an ack id is acknowledged with `{ok: true, …}` or `{ok: false, error}`. The error of an event
 //!    without an ack id is not reported.
-//! 2. Nothing runs before the caller's session was checked.
+//! 2. EmptyObject runs before the caller's session was checked.
 
 use std::sync::Arc;
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_socketio::{HandlerFuture, IncomingEvent};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::bodies::{Failure, Refused};
+use super::bodies::{ErrorAck, ErrorBody};
 use super::{GatewaySocket, SocketIoGateway};
 use crate::api_error::ApiError;
 
@@ -52,27 +51,16 @@ impl AckTarget {
     }
 
     /// Acknowledges an error.
-    pub(super) fn send_error(self, socket: &GatewaySocket, refusal: ApiError) {
+    pub(super) fn send_error(self, socket: &GatewaySocket, error: ApiError) {
         if let Some(id) = self.0 {
-            socket.ack(id, &encode_error_ack(refusal));
+            socket.ack(id, &encode_error_ack(error));
         }
     }
 
     /// Sends an acknowledgement that is already encoded.
-    pub(super) fn send_encoded(self, socket: &GatewaySocket, acknowledged: &[u8]) {
+    pub(super) fn send_encoded(self, socket: &GatewaySocket, encoded: &[u8]) {
         if let Some(id) = self.0 {
-            socket.ack(id, acknowledged);
-        }
-    }
-
-    pub(super) fn send_result(
-        self,
-        socket: &GatewaySocket,
-        answer: Result<impl Serialize, ApiError>,
-    ) {
-        match answer {
-            Ok(reply) => self.send_ok(socket, &reply),
-            Err(refusal) => self.send_error(socket, refusal),
+            socket.ack(id, encoded);
         }
     }
 }
@@ -86,7 +74,7 @@ impl EventCall<'_> {
     /// is rejected at once. Optionally counts one request of the user.
     pub(super) fn run_and_ack<B, R, F>(
         &self,
-        counted: bool,
+        is_rate_limited: bool,
         work: impl FnOnce(AuthorizedEvent<B>) -> F + Send + 'static,
     ) -> Option<HandlerFuture>
     where
@@ -94,54 +82,57 @@ impl EventCall<'_> {
         R: Serialize + Send,
         F: Future<Output = Result<R, ApiError>> + Send,
     {
-        let answer = self.ack_target();
-        self.run_without_ack(counted, move |asked: AuthorizedEvent<B>| async move {
-            let socket = Arc::clone(&asked.socket);
-            answer.send_result(&socket, work(asked).await);
-            Ok(())
-        })
+        let ack = self.ack_target();
+        self.run_without_ack(
+            is_rate_limited,
+            move |event: AuthorizedEvent<B>| async move {
+                let socket = Arc::clone(&event.socket);
+                ack.send_ok(&socket, &work(event).await?);
+                Ok(())
+            },
+        )
     }
 
     /// Like [`Self::run_and_ack`], but `work` acknowledges its success.
     pub(super) fn run_without_ack<B, F>(
         &self,
-        counted: bool,
+        is_rate_limited: bool,
         work: impl FnOnce(AuthorizedEvent<B>) -> F + Send + 'static,
     ) -> Option<HandlerFuture>
     where
         B: DeserializeOwned + Send + 'static,
         F: Future<Output = Result<(), ApiError>> + Send,
     {
-        let answer = self.ack_target();
+        let ack = self.ack_target();
         let body = match self.parse_body() {
             Ok(body) => body,
-            Err(refusal) => {
-                answer.send_error(self.socket, refusal);
+            Err(error) => {
+                ack.send_error(self.socket, error);
                 return None;
             }
         };
         let (gateway, socket) = (Arc::clone(self.gateway), Arc::clone(self.socket));
         Some(Box::pin(async move {
-            let done = async {
+            let result = async {
                 // Boxed: this future is large and mostly completes at once, while `work` can wait for long.
-                let caller = Box::pin(gateway.recheck_caller(&socket, counted)).await?;
-                let asked = AuthorizedEvent {
+                let caller = Box::pin(gateway.recheck_caller(&socket, is_rate_limited)).await?;
+                let event = AuthorizedEvent {
                     gateway: Arc::clone(&gateway),
                     socket: Arc::clone(&socket),
                     caller,
                     body,
                 };
-                work(asked).await
+                work(event).await
             };
-            if let Err(refusal) = done.await {
-                answer.send_error(&socket, refusal);
+            if let Err(error) = result.await {
+                ack.send_error(&socket, error);
             }
         }))
     }
 
     fn parse_body<B: DeserializeOwned>(&self) -> Result<B, ApiError> {
         if !self.event.attachments.is_empty() {
-            return Err(invalid_request(
+            return Err(ApiError::invalid_request(
                 "binary attachments are not supported; send one JSON object",
             ));
         }
@@ -150,12 +141,12 @@ impl EventCall<'_> {
 }
 
 /// Runs an operation and counts it as one request of the user.
-pub(super) fn counted<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
+pub(super) fn run_rate_limited<O, R>(call: &EventCall<'_>) -> Option<HandlerFuture>
 where
     O: Operation + DeserializeOwned + 'static,
     R: From<O::Reply> + Serialize + Send + 'static,
 {
-    call.run_and_ack(true, run::<O, R>)
+    call.run_and_ack(true, run_operation::<O, R>)
 }
 
 /// Runs an operation that has its own rate limit.
@@ -164,10 +155,10 @@ where
     O: Operation + DeserializeOwned + 'static,
     R: From<O::Reply> + Serialize + Send + 'static,
 {
-    call.run_and_ack(false, run::<O, R>)
+    call.run_and_ack(false, run_operation::<O, R>)
 }
 
-fn run<O, R>(asked: AuthorizedEvent<O>) -> impl Future<Output = Result<R, ApiError>>
+fn run_operation<O, R>(event: AuthorizedEvent<O>) -> impl Future<Output = Result<R, ApiError>>
 where
     O: Operation,
     R: From<O::Reply>,
@@ -178,7 +169,7 @@ where
         caller,
         body,
         ..
-    } = asked;
+    } = event;
     async move { Ok(gateway.app.run_operation(&caller, body).await?.into()) }
 }
 
@@ -188,21 +179,13 @@ pub(super) fn parse_json<B: DeserializeOwned>(text: &str) -> Result<B, ApiError>
         return Ok(body);
     }
     if !text.trim_start().starts_with('{') {
-        return Err(invalid_request("the body must be a JSON object like {}"));
+        return Err(ApiError::invalid_request(
+            "the body must be a JSON object like {}",
+        ));
     }
     // Tracking the path is slow, so only a body that failed is parsed with it.
     let json = &mut serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(json).map_err(|error| {
-        let path = error.path().to_string();
-        match path.as_str() {
-            "." => invalid_request(error.inner().to_string()),
-            _ => invalid_request(format!("`{path}`: {}", error.inner())),
-        }
-    })
-}
-
-pub(super) fn invalid_request(text: impl Into<String>) -> ApiError {
-    ApiError::new(Code::InvalidRequest, text)
+    Ok(serde_path_to_error::deserialize(json)?)
 }
 
 /// Encodes the acknowledgement of success.
@@ -219,37 +202,35 @@ pub(super) fn encode_ok_ack(reply: &impl Serialize) -> Vec<u8> {
     json
 }
 
-fn encode_error_ack(refusal: ApiError) -> Vec<u8> {
-    let refused = Refused {
-        ok: false,
-        error: refusal.into(),
-    };
-    super::encode_json(&refused)
+fn encode_error_ack(error: ApiError) -> Vec<u8> {
+    let error = error.into();
+    super::encode_json(&ErrorAck { ok: false, error })
 }
 
-impl From<ApiError> for Failure {
-    fn from(refusal: ApiError) -> Self {
+impl From<ApiError> for ErrorBody {
+    fn from(error: ApiError) -> Self {
         Self {
-            code: refusal.code.name(),
-            message: refusal.detail,
-            retry_after_ms: refusal.retry_after_ms,
+            code: error.code.name(),
+            message: error.detail,
+            retry_after_ms: error.retry_after_ms,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use parlor_chat::api::error_code::Code;
     use parlor_chat::messages::SendMessage;
     use serde_json::{Value, json};
 
-    use super::super::bodies::{Conversation, Nothing};
+    use super::super::bodies::{ConversationRef, EmptyObject};
     use super::*;
 
     #[test]
     fn an_acknowledgement_has_ok_and_the_fields_of_the_reply() {
-        assert_eq!(encode_ok_ack(&Nothing {}), br#"{"ok":true}"#);
+        assert_eq!(encode_ok_ack(&EmptyObject {}), br#"{"ok":true}"#);
         let conversation_id = "c1".to_owned();
-        let text = encode_ok_ack(&Conversation { conversation_id });
+        let text = encode_ok_ack(&ConversationRef { conversation_id });
         assert_eq!(text, br#"{"ok":true,"conversationId":"c1"}"#);
     }
 
@@ -259,14 +240,14 @@ mod tests {
             retry_after_ms: Some(20),
             ..ApiError::new(Code::RateLimited, "too often")
         });
-        let told: Value = serde_json::from_slice(&text).unwrap();
+        let ack: Value = serde_json::from_slice(&text).unwrap();
         let error = json!({ "code": "rate_limited", "message": "too often", "retryAfterMs": 20 });
-        assert_eq!(told, json!({ "ok": false, "error": error }));
+        assert_eq!(ack, json!({ "ok": false, "error": error }));
     }
 
     #[test]
     fn a_body_error_names_the_field_path() {
-        for (text, told) in [
+        for (text, detail) in [
             ("[]", "the body must be a JSON object like {}"),
             ("\"x\"", "the body must be a JSON object like {}"),
             ("{}", "missing field `conversationId` at line 1 column 2"),
@@ -275,9 +256,9 @@ mod tests {
                 "`conversationId`: invalid type: integer `7`, expected a string at line 1 column 19",
             ),
         ] {
-            let refusal = parse_json::<SendMessage>(text).unwrap_err();
-            assert_eq!(refusal.code, Code::InvalidRequest);
-            assert_eq!(refusal.detail, told, "{text}");
+            let error = parse_json::<SendMessage>(text).unwrap_err();
+            assert_eq!(error.code, Code::InvalidRequest);
+            assert_eq!(error.detail, detail, "{text}");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand::RngExt;
 use tracing::info;
 
-use super::bodies::ClosedReason;
+use super::bodies::SessionCloseReason;
 use super::{GatewayServer, SocketIoGateway};
 
 /// Target rate of reconnects.
@@ -37,7 +37,7 @@ impl SocketIoGateway {
         let spread = reconnect_spread_ms(sockets.len());
         for socket in sockets {
             let wait = rand::rng().random_range(0..=spread);
-            self.close_with(&socket, ClosedReason::Shutdown, Some(wait));
+            self.close(&socket, SessionCloseReason::Shutdown, Some(wait));
         }
         server.shutdown(DRAIN_TIMEOUT).await;
     }

@@ -8,11 +8,11 @@ use parlor_socketio::{
     ConnectError, ConnectRequest, DisconnectReason, HandlerFuture, IncomingEvent, SocketHandler,
 };
 
-use super::bodies::ClosedReason;
+use super::bodies::SessionCloseReason;
 use super::deferred_tasks::DeferredTask;
 use super::dispatch::EventCall;
 use super::socket_state::UserSocketState;
-use super::{GatewaySocket, SocketIoGateway, event_table, handshake, join};
+use super::{GatewaySocket, SocketIoGateway, event_table, handshake, resume};
 use crate::api_error::ApiError;
 
 /// Consecutive events above the rate limit after which a socket is disconnected.
@@ -23,10 +23,10 @@ impl SocketHandler for SocketIoGateway {
 
     async fn on_connect(
         self: &Arc<Self>,
-        asking: ConnectRequest,
+        request: ConnectRequest,
     ) -> Result<UserSocketState, ConnectError> {
-        let _place = self.handshake_permits.acquire().await;
-        self.accept_socket(asking)
+        let _permit = self.handshake_permits.acquire().await;
+        self.accept_socket(request)
             .await
             .map_err(handshake::to_connect_error)
     }
@@ -34,18 +34,18 @@ impl SocketHandler for SocketIoGateway {
     fn on_connected(self: &Arc<Self>, socket: &Arc<GatewaySocket>) -> Option<HandlerFuture> {
         let state = socket.state();
         state.user.add_socket(socket);
-        if let Some(reason) = state.session.slot.set_socket(socket) {
-            self.close(socket, reason);
+        if let Some(reason) = state.session.closer.set_socket(socket) {
+            self.close(socket, reason, None);
             return None;
         }
         if self.is_draining() {
             // The handshake finished while the drain was closing the other sockets.
-            self.close_with(socket, ClosedReason::Shutdown, Some(0));
+            self.close(socket, SessionCloseReason::Shutdown, Some(0));
             return None;
         }
         let resume = state.mutable.lock().resume_positions.take()?;
         let (gateway, socket) = (Arc::clone(self), Arc::clone(socket));
-        Some(Box::pin(join::resume_conversations(
+        Some(Box::pin(resume::resume_conversations(
             gateway, socket, resume,
         )))
     }
@@ -61,18 +61,10 @@ impl SocketHandler for SocketIoGateway {
             event,
         };
         if let Err(wait) = self.count_event(socket) {
-            let text = format!("this socket sends too many events; retry in {wait} ms");
-            let refusal = ApiError {
-                retry_after_ms: Some(wait),
-                ..ApiError::new(Code::RateLimited, text)
-            };
-            call.ack_target().send_error(socket, refusal);
-            if socket
-                .state()
-                .rejected_events
-                .fetch_add(1, Ordering::Relaxed)
-                >= MAX_REJECTED_EVENTS
-            {
+            call.ack_target()
+                .send_error(socket, ApiError::rate_limited(wait));
+            let rejected = &socket.state().rejected_events;
+            if rejected.fetch_add(1, Ordering::Relaxed) >= MAX_REJECTED_EVENTS {
                 socket.disconnect(DisconnectReason::TooManyEvents);
             }
             return None;
@@ -110,21 +102,21 @@ impl SocketHandler for SocketIoGateway {
     async fn on_recover(
         self: &Arc<Self>,
         socket: &Arc<GatewaySocket>,
-        asking: ConnectRequest,
+        request: ConnectRequest,
     ) -> Result<bool, ConnectError> {
-        let _place = self.handshake_permits.acquire().await;
-        let back = self.accept_recovered_socket(socket, asking).await;
-        back.map_err(handshake::to_connect_error)
+        let _permit = self.handshake_permits.acquire().await;
+        let accepted = self.accept_recovered_socket(socket, request).await;
+        accepted.map_err(handshake::to_connect_error)
     }
 
     fn on_disconnected(self: &Arc<Self>, socket: &Arc<GatewaySocket>, reason: DisconnectReason) {
         let state = socket.state();
-        let (joined, closed) = {
-            let mut inner = state.mutable.lock();
-            inner.is_disconnected = true;
-            inner.presence_task = None;
-            inner.resume_positions = None;
-            (std::mem::take(&mut inner.joined), inner.close_reason)
+        let (joined, close_reason) = {
+            let mut mutable = state.mutable.lock();
+            mutable.is_disconnected = true;
+            mutable.presence_task = None;
+            mutable.resume_positions = None;
+            (std::mem::take(&mut mutable.joined), mutable.close_reason)
         };
         for conversation in joined.iter() {
             self.joined_conversations.leave(conversation, socket);
@@ -134,13 +126,17 @@ impl SocketHandler for SocketIoGateway {
         if self.is_draining() {
             return;
         }
-        let goodbye = match closed {
-            Some(ClosedReason::Blocked | ClosedReason::Logout | ClosedReason::Replaced) => true,
-            Some(ClosedReason::Expired | ClosedReason::Shutdown) => false,
+        let is_clean = match close_reason {
+            Some(
+                SessionCloseReason::Blocked
+                | SessionCloseReason::Logout
+                | SessionCloseReason::Replaced,
+            ) => true,
+            Some(SessionCloseReason::Expired | SessionCloseReason::Shutdown) => false,
             None => reason == DisconnectReason::ClientDisconnect,
         };
         let socket = Arc::clone(socket);
-        self.deferred_tasks.enqueue(match goodbye {
+        self.deferred_tasks.enqueue(match is_clean {
             true => DeferredTask::CleanDisconnect(socket),
             false => DeferredTask::ConnectionLost(socket),
         });

@@ -18,40 +18,37 @@ use parlor_chat::sessions::Ended;
 use parlor_socketio::{ConnectError, ConnectRequest};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::bodies::{ConnectRefused, Failure, Handshake};
+use super::bodies::{ConnectErrorBody, Handshake};
 use super::dispatch;
 use super::session_end::{SessionBinding, SessionEndCloser};
 use super::socket_state::{UserSocketMut, UserSocketState};
 use super::users::SocketReservation;
 use super::{GatewaySocket, SocketIoGateway};
 use crate::api_error::ApiError;
-
-/// Maximum bytes of the client description (user agent).
-const MOST_INFO: usize = 256;
+use crate::app_state::resolve_acting_user;
 
 impl SocketIoGateway {
     /// Accepts a new socket.
     pub(super) async fn accept_socket(
         self: &Arc<Self>,
-        asking: ConnectRequest,
+        request: ConnectRequest,
     ) -> Result<UserSocketState, ApiError> {
-        self.check_handshake_allowed(&asking)?;
-        let chat = self.chat_or_error()?;
-        let shown = parse_handshake(&asking)?;
-        self.check_resume_size(&shown.resume)?;
-        let caller = self.authenticate(&asking, &shown).await?;
+        self.check_handshake_allowed(&request)?;
+        let chat = self.app.chat()?;
+        let handshake = parse_handshake(&request)?;
+        self.check_resume_size(&handshake.resume)?;
+        let caller = self.authenticate(&request, &handshake).await?;
         let user = caller.user()?.clone();
-        let device = device_of(&user, &asking, shown.device_id.as_deref())?;
-        let named = shown.device_id.as_ref().map(|_| &device.id);
-        let slot = SessionEndCloser::of(self);
-        let ended = Arc::clone(&slot) as Ended;
-        let entered = self.app.admit_connection(caller, named, ended);
-        let (caller, attached) = entered.await?;
-        let line = SessionBinding {
-            slot,
-            _attached: attached,
+        let device = device_of(&user, &request, handshake.device_id.as_deref())?;
+        let named = handshake.device_id.as_ref().map(|_| &device.id);
+        let closer = SessionEndCloser::of(self);
+        let on_end = Arc::clone(&closer) as Ended;
+        let (caller, registration) = self.app.admit_connection(caller, named, on_end).await?;
+        let session = SessionBinding {
+            closer,
+            _registration: registration,
         };
-        let place = SocketReservation::reserve(self, &user).await?;
+        let reservation = SocketReservation::reserve(self, &user).await?;
         let device = Arc::new(device);
         match chat.presence().connect(Arc::clone(&device)).await {
             Ok(_) => {}
@@ -62,12 +59,12 @@ impl SocketIoGateway {
                 return Err(error.into());
             }
         }
-        let resume = (!shown.resume.is_empty()).then(|| shown.resume.into_iter().collect());
+        let resume = (!handshake.resume.is_empty()).then(|| handshake.resume.into_iter().collect());
         let state = UserSocketState {
             device,
             is_service: caller.role == Role::Service,
-            user: place.into_user(),
-            session: line,
+            user: reservation.into_user(),
+            session,
             event_rate_state: AtomicU64::new(0),
             rejected_events: AtomicU32::new(0),
             token_expires_ms: AtomicU64::new(0),
@@ -93,26 +90,26 @@ impl SocketIoGateway {
     pub(super) async fn accept_recovered_socket(
         self: &Arc<Self>,
         socket: &Arc<GatewaySocket>,
-        asking: ConnectRequest,
+        request: ConnectRequest,
     ) -> Result<bool, ApiError> {
-        self.check_handshake_allowed(&asking)?;
-        let chat = self.chat_or_error()?;
-        let shown = parse_handshake(&asking)?;
-        let caller = self.authenticate(&asking, &shown).await?;
+        self.check_handshake_allowed(&request)?;
+        let chat = self.app.chat()?;
+        let handshake = parse_handshake(&request)?;
+        let caller = self.authenticate(&request, &handshake).await?;
         let state = socket.state();
-        let same_device = shown
+        let same_device = handshake
             .device_id
-            .is_none_or(|it| it == state.device.id.as_str());
+            .is_none_or(|id| id == state.device.id.as_str());
         let same_role = state.is_service == (caller.role == Role::Service);
         if caller.user.as_ref() != Some(&state.device.user) || !same_device || !same_role {
             return Ok(false);
         }
         let caller = self.app.check_session(caller).await?;
-        let telling = state.presence_lock();
-        let _telling = telling.lock().await;
+        let presence_lock = state.presence_lock();
+        let _guard = presence_lock.lock().await;
         {
-            let inner = state.mutable.lock();
-            if inner.is_disconnected || inner.close_reason.is_some() {
+            let mutable = state.mutable.lock();
+            if mutable.is_disconnected || mutable.close_reason.is_some() {
                 return Ok(false);
             }
         }
@@ -125,83 +122,64 @@ impl SocketIoGateway {
         }
     }
 
-    fn check_handshake_allowed(&self, asking: &ConnectRequest) -> Result<(), ApiError> {
-        if asking.namespace != "/" {
+    fn check_handshake_allowed(&self, request: &ConnectRequest) -> Result<(), ApiError> {
+        if request.namespace != "/" {
             return Err(ApiError::new(Code::NotFound, "Invalid namespace"));
         }
         if self.app.is_shutting_down() {
             let text = "the server is shutting down; reconnect";
             return Err(ApiError::new(Code::ShuttingDown, text));
         }
-        let Some(address) = asking.client.address else {
+        let Some(address) = request.client.address else {
             return Ok(());
         };
         self.handshake_limiter
             .try_acquire(address, self.elapsed_micros())
-            .map_err(|ms| ApiError {
-                retry_after_ms: Some(ms),
-                ..ApiError::new(
-                    Code::RateLimited,
-                    format!("too many handshakes from this address; retry in {ms} ms"),
-                )
-            })
+            .map_err(ApiError::rate_limited)
     }
 
     async fn authenticate(
         &self,
-        asking: &ConnectRequest,
-        shown: &Handshake,
+        request: &ConnectRequest,
+        handshake: &Handshake,
     ) -> Result<Caller, ApiError> {
-        let caller = self
-            .app
-            .verified(&shown.token, asking.client.address)
-            .await?;
-        match &shown.user_id {
-            Some(user) => Ok(caller.on_behalf_of(user)?),
-            None => Ok(caller),
-        }
+        let address = request.client.address;
+        let caller = self.app.verify_token(&handshake.token, address).await?;
+        resolve_acting_user(caller, handshake.user_id.as_deref())
     }
 }
 
-fn parse_handshake(asking: &ConnectRequest) -> Result<Handshake, ApiError> {
-    match asking.auth.as_deref().map(RawValue::get) {
+fn parse_handshake(request: &ConnectRequest) -> Result<Handshake, ApiError> {
+    match request.auth.as_deref().map(RawValue::get) {
         None | Some("null") => Ok(Handshake::default()),
-        Some(auth) => dispatch::parse_json(auth).map_err(|refusal| ApiError {
-            detail: format!("auth: {}", refusal.detail),
-            ..refusal
+        Some(auth) => dispatch::parse_json(auth).map_err(|error| ApiError {
+            detail: format!("auth: {}", error.detail),
+            ..error
         }),
     }
 }
 
 fn device_of(
     user: &UserId,
-    asking: &ConnectRequest,
+    request: &ConnectRequest,
     named: Option<&str>,
 ) -> Result<Device, ApiError> {
-    let socket = SocketId::new(&asking.id).map_err(Error::from)?;
+    let socket = SocketId::new(&request.id).map_err(Error::from)?;
     let mut device = Device::with_socket(user.clone(), socket);
     if let Some(named) = named {
         device.id = DeviceId::new(named).map_err(Error::from)?;
     }
-    device.info = asking.client.user_agent.as_deref().map(short);
+    device.info = request.client.user_agent.as_deref().map(str::to_owned);
     Ok(device)
 }
 
-fn short(info: &str) -> String {
-    let mut end = info.len().min(MOST_INFO);
-    while !info.is_char_boundary(end) {
-        end -= 1;
-    }
-    info[..end].to_owned()
-}
-
 /// Builds the CONNECT_ERROR of a rejected handshake.
-pub(super) fn to_connect_error(refusal: ApiError) -> ConnectError {
-    let told = ConnectRefused {
-        message: refusal.detail.clone(),
-        code: refusal.code.name(),
-        data: Failure::from(refusal),
+pub(super) fn to_connect_error(error: ApiError) -> ConnectError {
+    let body = ConnectErrorBody {
+        message: error.detail.clone(),
+        code: error.code.name(),
+        data: error.into(),
     };
-    let payload = to_raw_value(&told).expect("errors contain only types that JSON supports");
+    let payload = to_raw_value(&body).expect("errors contain only types that JSON supports");
     ConnectError { payload }
 }

@@ -1,4 +1,5 @@
-//! Joins conversations: one by an event, or all of the handshake's `resume` after a reconnect.
+//! Joins a conversation: its missed events first, then its live events. [`resume`](super::resume) does this for all
+//! conversations of a handshake.
 //!
 //! ```text
 //! conversation:join, or one entry of `resume`
@@ -19,32 +20,21 @@
 //! 1. The node is subscribed before the missed messages are read, and live events are held until the reply is queued.
 //!    So no event is lost in between, and none is sent twice.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
 use parlor_chat::ids::ConversationId;
-use parlor_chat::messages::{CatchUpConversation, JoinReply, Message};
+use parlor_chat::messages::{CatchUpConversation, JoinReply};
 use parlor_socketio::{DisconnectReason, HandlerFuture};
 use tokio::time::sleep;
-use tracing::debug;
 
-use super::bodies::{ConversationResumed, Place};
 use super::dispatch::{AuthorizedEvent, EventCall};
 use super::rooms::{JoinedConversations, KnownPosition, PendingJoin};
-use super::{GatewaySocket, SocketIoGateway, encode_json};
+use super::{GatewaySocket, SocketIoGateway};
 use crate::api_error::ApiError;
 
-/// Conversations that one client resumes at a time.
-const MAX_CONCURRENT_RESUMES: usize = 8;
-/// Retries of a conversation that fails to resume with a retryable error.
-const MAX_RESUME_ATTEMPTS: u32 = 5;
-/// The delay before the n-th retry is n times this.
-const RESUME_RETRY_STEP: Duration = Duration::from_millis(200);
 /// How long a send queue may stay full before its client is disconnected.
 const SEND_QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Poll interval of the send queue.
@@ -52,27 +42,27 @@ const SEND_QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `conversation:join`.
 pub(super) fn join_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> {
-    let answer = call.ack_target();
+    let ack = call.ack_target();
     call.run_without_ack(
         true,
-        move |asked: AuthorizedEvent<CatchUpConversation>| async move {
+        move |request: AuthorizedEvent<CatchUpConversation>| async move {
             let AuthorizedEvent {
                 gateway,
                 socket,
                 caller,
                 body,
-            } = asked;
+            } = request;
             let id = ConversationId::new(&body.conversation_id).map_err(Error::from)?;
-            let (entering, known) =
+            let (pending_join, reply) =
                 join_and_catch_up(&gateway, &socket, &caller, &id, &body).await?;
-            let acknowledged = super::dispatch::encode_ok_ack(&known);
+            let encoded = super::dispatch::encode_ok_ack(&reply);
             gateway
-                .wait_for_send_queue_space(&socket, acknowledged.len())
+                .wait_for_send_queue_space(&socket, encoded.len())
                 .await;
-            let there = entering.complete(position_after_reply(&body, &known), || {
-                answer.send_encoded(&socket, &acknowledged);
+            let is_joined = pending_join.complete(position_after_reply(&body, &reply), || {
+                ack.send_encoded(&socket, &encoded);
             });
-            match there {
+            match is_joined {
                 true => Ok(()),
                 false => Err(Error::NotAMember(id).into()),
             }
@@ -81,35 +71,38 @@ pub(super) fn join_conversation(call: &EventCall<'_>) -> Option<HandlerFuture> {
 }
 
 /// Begins a join, subscribes the node, and reads what the client missed.
-async fn join_and_catch_up(
+pub(super) async fn join_and_catch_up(
     gateway: &Arc<SocketIoGateway>,
     socket: &Arc<GatewaySocket>,
     caller: &Caller,
     id: &ConversationId,
-    asked: &CatchUpConversation,
+    request: &CatchUpConversation,
 ) -> Result<(PendingJoin, JoinReply), ApiError> {
-    let entering = begin_join(gateway, socket, id)?;
-    entering.subscribe().await?;
-    let known = gateway.app.run_operation(caller, asked.clone()).await?;
-    Ok((entering, known))
+    let pending_join = begin_join(gateway, socket, id)?;
+    pending_join.subscribe().await?;
+    let reply = gateway.app.run_operation(caller, request.clone()).await?;
+    Ok((pending_join, reply))
 }
 
 /// Position of the client after the reply; live events up to it are dropped. Without `after_seq` or `after_rev` in the
 /// request that part is 0 (`seq`: the last message of the reply), because a committed message may be neither published
 /// nor in the history that the client loads. A `seq` beyond the last message is lowered to it, so that later messages
 /// are delivered.
-fn position_after_reply(asked: &CatchUpConversation, known: &JoinReply) -> KnownPosition {
-    let last = known.missed.last().map(|message| message.seq);
+pub(super) fn position_after_reply(
+    request: &CatchUpConversation,
+    reply: &JoinReply,
+) -> KnownPosition {
+    let last = reply.missed.last().map(|message| message.seq);
     KnownPosition {
-        seq: asked
+        seq: request
             .after_seq
             .max(last)
             .unwrap_or_default()
-            .min(known.last_seq),
-        rev: asked
+            .min(reply.last_seq),
+        rev: request
             .after_seq
-            .and(asked.after_rev)
-            .map_or(0, |_| known.rev),
+            .and(request.after_rev)
+            .map_or(0, |_| reply.rev),
     }
 }
 
@@ -119,161 +112,39 @@ fn begin_join(
     socket: &Arc<GatewaySocket>,
     id: &ConversationId,
 ) -> Result<PendingJoin, ApiError> {
-    let most = gateway.options.max_joined_conversations;
+    let max = gateway.options.max_joined_conversations;
     {
-        let inner = socket.state().mutable.lock();
-        if inner.is_disconnected {
+        let mutable = socket.state().mutable.lock();
+        if mutable.is_disconnected {
             return Err(Error::SessionExpired.into());
         }
-        if inner.joined.len() >= most && !inner.joined.contains(id) {
+        if mutable.joined.len() >= max && !mutable.joined.contains(id) {
             return Err(Error::TooMany {
                 items: "joined conversations",
-                given: most + 1,
-                max: most,
+                given: max + 1,
+                max: max,
             }
             .into());
         }
     }
-    let entering = JoinedConversations::begin_join(gateway, id, socket);
+    let pending_join = JoinedConversations::begin_join(gateway, id, socket);
     // If the socket disconnected before it was listed, `on_disconnected` has not removed it; dropping the join does.
     let over = socket.state().mutable.lock().is_disconnected;
     match over {
         true => Err(Error::SessionExpired.into()),
-        false => Ok(entering),
-    }
-}
-
-/// Joins the conversations of the handshake's `resume` and sends what the client missed.
-pub(super) async fn resume_conversations(
-    gateway: Arc<SocketIoGateway>,
-    socket: Arc<GatewaySocket>,
-    places: Box<[(String, Place)]>,
-) {
-    let caller = socket.state().caller();
-    let all = stream::iter(places).for_each_concurrent(MAX_CONCURRENT_RESUMES, |(id, place)| {
-        let (gateway, socket, caller) = (&gateway, &socket, &caller);
-        async move {
-            if let Err(refusal) = resume_conversation(gateway, socket, caller, &id, place).await {
-                debug!(id, code = %refusal.code, "cannot resume a conversation; closing the socket");
-                // This reason sends no DISCONNECT packet, so the client reconnects and resumes again.
-                socket.disconnect(DisconnectReason::ServerShutdown);
-            }
-        }
-    });
-    all.await;
-}
-
-async fn resume_conversation(
-    gateway: &Arc<SocketIoGateway>,
-    socket: &Arc<GatewaySocket>,
-    caller: &Caller,
-    id: &str,
-    place: Place,
-) -> Result<(), ApiError> {
-    if socket.state().mutable.lock().is_disconnected {
-        return Ok(());
-    }
-    let Ok(id) = ConversationId::new(id) else {
-        socket.send(&gateway.removed_text(id));
-        return Ok(());
-    };
-    let mut tries = 0;
-    let (entering, asked, known) = loop {
-        match join_from_position(gateway, socket, caller, &id, place).await {
-            Ok(entered) => break entered,
-            Err(refusal) if refusal.code.is_retryable() && tries < MAX_RESUME_ATTEMPTS => {
-                tries += 1;
-                sleep(RESUME_RETRY_STEP * tries).await;
-            }
-            // These errors do not mean that the conversation is gone or closed to the user.
-            Err(refusal) if refusal.code.is_retryable() || refusal.code == Code::Internal => {
-                return Err(refusal);
-            }
-            Err(_) => {
-                socket.send(&gateway.removed(&id));
-                return Ok(());
-            }
-        }
-    };
-    for message in replay_order(&known.missed, place.seq()) {
-        let json = encode_json(message);
-        gateway.wait_for_send_queue_space(socket, json.len()).await;
-        socket.send(
-            &gateway.encode_recoverable_event(replay_event_name(message, place.seq()), &json),
-        );
-    }
-    let after = position_after_reply(&asked, &known);
-    let resumed = ConversationResumed {
-        conversation_id: id,
-        last_seq: known.last_seq,
-        rev: known.rev,
-        unread: known.unread,
-        typing: known.typing,
-        has_more: known.has_more,
-    };
-    let frame = gateway.encode_recoverable_event("conversation:resumed", &encode_json(&resumed));
-    entering.complete(after, || socket.send(&frame));
-    Ok(())
-}
-
-/// [`join_and_catch_up`] from a resume position.
-async fn join_from_position(
-    gateway: &Arc<SocketIoGateway>,
-    socket: &Arc<GatewaySocket>,
-    caller: &Caller,
-    id: &ConversationId,
-    place: Place,
-) -> Result<(PendingJoin, CatchUpConversation, JoinReply), ApiError> {
-    let rev = match place {
-        Place::SeqOnly(seq) => gateway.chat().messages().rev_at_seq(id, seq).await?,
-        Place::SeqAndRev { rev, .. } => rev,
-    };
-    let asked = CatchUpConversation {
-        conversation_id: id.to_string(),
-        after_seq: Some(place.seq()),
-        after_rev: Some(rev),
-    };
-    let (entering, known) = join_and_catch_up(gateway, socket, caller, id, &asked).await?;
-    Ok((entering, asked, known))
-}
-
-impl Place {
-    const fn seq(self) -> u64 {
-        match self {
-            Self::SeqOnly(seq) | Self::SeqAndRev { seq, .. } => seq,
-        }
-    }
-}
-
-/// Replay order: changes by `rev`, then new messages by `seq`. The connection can be lost in between, and a client that
-/// received a revision must have received all changes before it.
-fn replay_order(missed: &[Message], after: u64) -> Vec<&Message> {
-    let mut all: Vec<&Message> = missed.iter().collect();
-    all.sort_by_key(|it| match it.seq > after {
-        true => (it.seq, 0),
-        false => (0, it.rev),
-    });
-    all
-}
-
-/// Name of the event that sends a missed message or change.
-fn replay_event_name(message: &Message, after: u64) -> &'static str {
-    match (message.seq > after, &message.deleted_at) {
-        (true, _) => "message:new",
-        (false, Some(_)) => "message:deleted",
-        (false, None) => "message:edited",
+        false => Ok(pending_join),
     }
 }
 
 impl SocketIoGateway {
     /// Waits until the send queue of a socket has space for `bytes`. Disconnects a client that does not read within
     /// [`SEND_QUEUE_TIMEOUT`].
-    async fn wait_for_send_queue_space(&self, socket: &GatewaySocket, bytes: usize) {
-        let most = self.options.max_send_queue_bytes / 2;
+    pub(super) async fn wait_for_send_queue_space(&self, socket: &GatewaySocket, bytes: usize) {
+        let max = self.options.max_send_queue_bytes / 2;
         let mut waited = Duration::ZERO;
         loop {
             let queued = socket.send_queue_bytes();
-            if queued == 0 || queued + bytes <= most {
+            if queued == 0 || queued + bytes <= max {
                 return;
             }
             if waited >= SEND_QUEUE_TIMEOUT {
@@ -281,21 +152,6 @@ impl SocketIoGateway {
             }
             sleep(SEND_QUEUE_POLL_INTERVAL).await;
             waited += SEND_QUEUE_POLL_INTERVAL;
-        }
-    }
-
-    /// Rejects a handshake that resumes more conversations than a socket may join.
-    pub(super) fn check_resume_size(
-        &self,
-        places: &HashMap<String, Place>,
-    ) -> Result<(), ApiError> {
-        let (given, most) = (places.len(), self.options.max_joined_conversations);
-        match given > most {
-            true => Err(ApiError::new(
-                Code::TooMany,
-                format!("{given} conversations to resume exceed the maximum of {most}"),
-            )),
-            false => Ok(()),
         }
     }
 }

@@ -9,7 +9,6 @@
 //! 4. Each socket is a presence device of its user. Pongs and heartbeats keep it alive. A clean disconnect removes it
 //!    at once; after a lost connection it has the grace period.
 
-mod arrivals;
 pub mod bodies;
 mod close;
 mod deferred_tasks;
@@ -22,12 +21,13 @@ mod handshake;
 mod join;
 mod presence_watch;
 mod rate_limit;
-pub mod reference;
+mod resume;
 mod room_events;
 mod rooms;
 mod session_end;
 mod sharded_map;
 mod socket_state;
+mod subscription;
 pub mod type_schema;
 mod users;
 
@@ -37,7 +37,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::context::duration_millis;
-use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::HeartbeatReply;
 use parlor_socketio::{EncodedEvent, RecoveryOptions, SocketIoOptions};
 use serde::Serialize;
@@ -45,10 +44,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::arrivals::HandshakeRateLimiter;
-use self::bodies::Conversation;
+use self::bodies::ConversationRef;
 use self::deferred_tasks::{DeferredTask, DeferredTasks};
-use self::rate_limit::GcraRate;
+use self::rate_limit::{GcraRate, HandshakeRateLimiter};
 use self::rooms::JoinedConversations;
 use self::users::ConnectedUsers;
 use crate::api_error::ApiError;
@@ -73,7 +71,6 @@ const SESSION_RENEW_INTERVAL_SECS: u32 = 3_600;
 pub struct SocketIoGateway {
     app: AppState,
     options: config::SocketIoConfig,
-    chat: OnceLock<Arc<Chat>>,
     server: OnceLock<Weak<GatewayServer>>,
     joined_conversations: JoinedConversations,
     connected_users: ConnectedUsers,
@@ -83,7 +80,7 @@ pub struct SocketIoGateway {
     event_rate: GcraRate,
     started_at: Instant,
     /// Encoded acknowledgement of a heartbeat.
-    next_beat: OnceLock<Box<[u8]>>,
+    heartbeat_ack: OnceLock<Box<[u8]>>,
     is_draining: AtomicBool,
     /// Runtime for tasks that are spawned on a thread of the store.
     runtime: Handle,
@@ -99,7 +96,6 @@ impl SocketIoGateway {
         let gateway = Arc::new(Self {
             app,
             options,
-            chat: OnceLock::new(),
             server: OnceLock::new(),
             joined_conversations: JoinedConversations::default(),
             connected_users: ConnectedUsers::default(),
@@ -108,7 +104,7 @@ impl SocketIoGateway {
             handshake_permits: Semaphore::new(MAX_CONCURRENT_HANDSHAKES),
             event_rate: GcraRate::new(options.event_rate),
             started_at: Instant::now(),
-            next_beat: OnceLock::new(),
+            heartbeat_ack: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             runtime: Handle::current(),
         });
@@ -140,18 +136,9 @@ impl SocketIoGateway {
 
     /// The chat. It has started before the first socket is accepted.
     fn chat(&self) -> &Arc<Chat> {
-        self.chat
-            .get()
+        self.app
+            .chat()
             .expect("sockets are accepted only after the chat has started")
-    }
-
-    /// The chat, or an error until it has started.
-    fn chat_or_error(&self) -> Result<Arc<Chat>, ApiError> {
-        if let Some(chat) = self.chat.get() {
-            return Ok(Arc::clone(chat));
-        }
-        let chat = self.app.chat()?;
-        Ok(Arc::clone(self.chat.get_or_init(|| chat)))
     }
 
     /// Encodes an event for any number of sockets. Their replay buffers keep it for connection state recovery.
@@ -163,12 +150,8 @@ impl SocketIoGateway {
     }
 
     /// Encodes `conversation:removed`.
-    fn removed(&self, conversation: &ConversationId) -> EncodedEvent {
-        self.removed_text(conversation.as_str())
-    }
-
-    fn removed_text(&self, conversation: &str) -> EncodedEvent {
-        let removed = Conversation {
+    fn encode_removed_event(&self, conversation: &str) -> EncodedEvent {
+        let removed = ConversationRef {
             conversation_id: conversation.to_owned(),
         };
         self.encode_recoverable_event("conversation:removed", &encode_json(&removed))
@@ -178,14 +161,14 @@ impl SocketIoGateway {
     async fn recheck_caller(
         &self,
         socket: &GatewaySocket,
-        counted: bool,
+        is_rate_limited: bool,
     ) -> Result<Caller, ApiError> {
         let state = socket.state();
         let caller = state.caller();
         state
             .session_checked_secs
             .store(self.elapsed_secs(), Ordering::Relaxed);
-        self.app.recheck_caller(&caller, counted).await
+        self.app.recheck_caller(&caller, is_rate_limited).await
     }
 
     /// Records a heartbeat of a socket's device, and renews its session if no event has checked it for long.
@@ -206,7 +189,7 @@ impl SocketIoGateway {
 
     /// Encoded acknowledgement of a heartbeat.
     fn heartbeat_ack(&self) -> &[u8] {
-        self.next_beat.get_or_init(|| {
+        self.heartbeat_ack.get_or_init(|| {
             let next_in_ms = duration_millis(self.chat().settings().heartbeat);
             dispatch::encode_ok_ack(&HeartbeatReply { next_in_ms }).into()
         })
@@ -274,6 +257,6 @@ fn encode_json(body: &impl Serialize) -> Vec<u8> {
 
 impl std::fmt::Debug for SocketIoGateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Gateway")
+        f.write_str("SocketIoGateway")
     }
 }

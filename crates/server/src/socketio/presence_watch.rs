@@ -6,62 +6,59 @@
 
 use std::sync::{Arc, Weak};
 
-use parlor_chat::api::error::{Error, Result as Done};
+use parlor_chat::api::error::{Error, Result as ChatResult};
 use parlor_chat::ids::UserId;
-use parlor_chat::presence::{MAX_WATCHED_USERS, PresenceWatcher, UserStatus};
+use parlor_chat::presence::{
+    MAX_WATCHED_USERS, PresenceWatcher, UserStatus, UserStatusList, WatchPresence,
+};
 use parlor_socketio::HandlerFuture;
 use tokio::sync::{mpsc, oneshot};
 
-use super::bodies::{Seen, Watched};
 use super::dispatch::{AuthorizedEvent, EventCall};
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 use crate::api_error::ApiError;
 
 /// Capacity of the request queue. A socket sends one request at a time.
-const WAITING: usize = 4;
+const REQUEST_QUEUE_CAPACITY: usize = 4;
 
 /// Handle of the task that watches users for a socket; the task ends on drop.
 #[derive(Clone)]
-pub(super) struct PresenceTask(mpsc::Sender<Change>);
+pub(super) struct PresenceTask(mpsc::Sender<WatchRequest>);
 
 /// Request to the task, with the channel for its reply.
-enum Change {
-    Watch(Vec<UserId>, Told),
-    Unwatch(Vec<UserId>, Told),
+enum WatchRequest {
+    Watch(Vec<UserId>, StatusReplySender),
+    Unwatch(Vec<UserId>, StatusReplySender),
 }
 
 /// Channel for the current statuses of the users.
-type Told = oneshot::Sender<Done<Vec<UserStatus>>>;
+type StatusReplySender = oneshot::Sender<ChatResult<Vec<UserStatus>>>;
 
 /// `presence:watch`.
 pub(super) fn watch(call: &EventCall<'_>) -> Option<HandlerFuture> {
-    call.run_and_ack(true, |asked: AuthorizedEvent<Watched>| {
-        request_change(asked, Change::Watch)
-    })
+    call.run_and_ack(true, |event| request_change(event, WatchRequest::Watch))
 }
 
 /// `presence:unwatch`.
 pub(super) fn unwatch(call: &EventCall<'_>) -> Option<HandlerFuture> {
-    call.run_and_ack(true, |asked: AuthorizedEvent<Watched>| {
-        request_change(asked, Change::Unwatch)
-    })
+    call.run_and_ack(true, |event| request_change(event, WatchRequest::Unwatch))
 }
 
 async fn request_change(
-    asked: AuthorizedEvent<Watched>,
-    change: fn(Vec<UserId>, Told) -> Change,
-) -> Result<Seen, ApiError> {
-    let users = parse_user_ids(&asked.body.user_ids)?;
-    let watching = PresenceTask::of_socket(&asked.gateway, &asked.socket);
-    let (told, seen) = oneshot::channel();
-    let gone = || ApiError::from(Error::SessionExpired);
-    let sent = watching.0.send(change(users, told)).await;
-    sent.map_err(|_| gone())?;
-    let users = seen.await.map_err(|_| gone())??;
-    Ok(Seen { users })
+    event: AuthorizedEvent<WatchPresence>,
+    request: fn(Vec<UserId>, StatusReplySender) -> WatchRequest,
+) -> Result<UserStatusList, ApiError> {
+    let users = parse_user_ids(&event.body.user_ids)?;
+    let task = PresenceTask::of_socket(&event.gateway, &event.socket);
+    let (reply_sender, reply) = oneshot::channel();
+    let disconnected = || ApiError::from(Error::SessionExpired);
+    let sent = task.0.send(request(users, reply_sender)).await;
+    sent.map_err(|_| disconnected())?;
+    let users = reply.await.map_err(|_| disconnected())??;
+    Ok(UserStatusList { users })
 }
 
-fn parse_user_ids(ids: &[String]) -> Done<Vec<UserId>> {
+fn parse_user_ids(ids: &[String]) -> ChatResult<Vec<UserId>> {
     if ids.len() > MAX_WATCHED_USERS {
         return Err(Error::TooMany {
             items: "watched users",
@@ -76,18 +73,18 @@ fn parse_user_ids(ids: &[String]) -> Done<Vec<UserId>> {
 impl PresenceTask {
     /// Handle of the socket's task; spawns the task on first use.
     fn of_socket(gateway: &Arc<SocketIoGateway>, socket: &Arc<GatewaySocket>) -> Self {
-        let mut inner = socket.state().mutable.lock();
-        let begin = || {
-            let (asks, changes) = mpsc::channel(WAITING);
+        let mut mutable = socket.state().mutable.lock();
+        let spawn = || {
+            let (sender, requests) = mpsc::channel(REQUEST_QUEUE_CAPACITY);
             let watcher = gateway.chat().presence().new_watcher();
             let (gateway, socket) = (Arc::clone(gateway), Arc::downgrade(socket));
-            tokio::spawn(run_presence_task(gateway, socket, watcher, changes));
-            Self(asks)
+            tokio::spawn(run_presence_task(gateway, socket, watcher, requests));
+            Self(sender)
         };
-        match inner.is_disconnected {
+        match mutable.is_disconnected {
             // The socket is disconnected: no task may start, and a channel without a receiver fails the request.
             true => Self(mpsc::channel(1).0),
-            false => inner.presence_task.get_or_insert_with(begin).clone(),
+            false => mutable.presence_task.get_or_insert_with(spawn).clone(),
         }
     }
 }
@@ -96,13 +93,13 @@ async fn run_presence_task(
     gateway: Arc<SocketIoGateway>,
     socket: Weak<GatewaySocket>,
     mut watcher: PresenceWatcher,
-    mut changes: mpsc::Receiver<Change>,
+    mut requests: mpsc::Receiver<WatchRequest>,
 ) {
     loop {
         let users = tokio::select! {
-            change = changes.recv() => match change {
-                Some(change) => {
-                    handle_request(&gateway, &mut watcher, change).await;
+            request = requests.recv() => match request {
+                Some(request) => {
+                    handle_request(&gateway, &mut watcher, request).await;
                     continue;
                 }
                 None => return,
@@ -112,17 +109,22 @@ async fn run_presence_task(
         let Some(socket) = socket.upgrade() else {
             return;
         };
-        socket.send(&gateway.encode_recoverable_event("presence", &encode_json(&Seen { users })));
+        let body = encode_json(&UserStatusList { users });
+        socket.send(&gateway.encode_recoverable_event("presence", &body));
     }
 }
 
-async fn handle_request(gateway: &SocketIoGateway, watcher: &mut PresenceWatcher, change: Change) {
+async fn handle_request(
+    gateway: &SocketIoGateway,
+    watcher: &mut PresenceWatcher,
+    request: WatchRequest,
+) {
     // A receiver that is gone means that the socket is disconnected.
-    let _ = match change {
-        Change::Watch(users, told) => told.send(watcher.watch(&users).await),
-        Change::Unwatch(users, told) => {
+    let _ = match request {
+        WatchRequest::Watch(users, reply) => reply.send(watcher.watch(&users).await),
+        WatchRequest::Unwatch(users, reply) => {
             watcher.unwatch(&users);
-            told.send(gateway.chat().presence().statuses(&users).await)
+            reply.send(gateway.chat().presence().statuses(&users).await)
         }
     };
 }

@@ -4,11 +4,12 @@ use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
 use parlor_socketio::EncodedEvent;
 
-use super::bodies::Reached;
+use super::bodies::ReceiptUpdate;
 use super::encode_json;
 use super::rooms::{EventPosition, JoinedConversation};
 
-fn change_event_name(deleted: bool) -> &'static str {
+/// Name of the event for a changed message.
+const fn change_event_name(deleted: bool) -> &'static str {
     match deleted {
         true => "message:deleted",
         false => "message:edited",
@@ -16,35 +17,35 @@ fn change_event_name(deleted: bool) -> &'static str {
 }
 
 impl ConversationSubscriber for JoinedConversation {
-    fn on_event(&self, news: &ConversationEvent<'_>) {
-        let mut inside = self.sockets.lock();
-        if inside.joined.is_empty() {
+    fn on_event(&self, event: &ConversationEvent<'_>) {
+        let mut sockets = self.sockets.lock();
+        if sockets.joined.is_empty() {
             return;
         }
-        match news {
+        let mut send = |name, position, json: &[u8]| {
+            let frame = self.gateway.encode_recoverable_event(name, json);
+            sockets.broadcast(position, &frame, None);
+        };
+        match event {
             ConversationEvent::MessageCreated { seq, json, .. } => {
-                let frame = self.gateway.encode_recoverable_event("message:new", json);
-                inside.broadcast(EventPosition::Message(*seq), &frame, None);
+                send("message:new", EventPosition::Message(*seq), json);
             }
             ConversationEvent::MessageChanged {
                 rev, deleted, json, ..
-            } => {
-                let frame = self
-                    .gateway
-                    .encode_recoverable_event(change_event_name(*deleted), json);
-                inside.broadcast(EventPosition::Change(*rev), &frame, None);
-            }
+            } => send(
+                change_event_name(*deleted),
+                EventPosition::Change(*rev),
+                json,
+            ),
             ConversationEvent::UndeliveredMessageChanged {
                 seq,
                 rev,
                 deleted,
                 json,
             } => {
-                let frame = self
-                    .gateway
-                    .encode_recoverable_event(change_event_name(*deleted), json);
                 let (seq, rev) = (*seq, *rev);
-                inside.broadcast(EventPosition::UndeliveredChange { seq, rev }, &frame, None);
+                let position = EventPosition::UndeliveredChange { seq, rev };
+                send(change_event_name(*deleted), position, json);
             }
             ConversationEvent::ReceiptMoved {
                 delivered,
@@ -52,45 +53,40 @@ impl ConversationSubscriber for JoinedConversation {
                 change,
             } => {
                 let receipt = &change.receipt;
-                for (moved, name, seq) in [
+                for (has_moved, name, seq) in [
                     (*delivered, "message:delivered", receipt.delivered_seq),
                     (*read, "message:read", receipt.read_seq),
                 ] {
-                    if moved {
-                        let reached = Reached {
+                    if has_moved {
+                        let update = encode_json(&ReceiptUpdate {
                             conversation_id: self.id.clone(),
                             user_id: receipt.user_id.clone(),
                             seq,
-                        };
-                        let frame = self
-                            .gateway
-                            .encode_recoverable_event(name, &encode_json(&reached));
-                        inside.broadcast(EventPosition::Unordered, &frame, None);
+                        });
+                        send(name, EventPosition::Unordered, &update);
                     }
                 }
             }
             ConversationEvent::TypingChanged(change) => {
                 // A typing event is useless after a reconnect, so replay buffers do not keep it.
                 let frame = EncodedEvent::new("typing", &encode_json(change));
-                inside.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
+                sockets.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
             }
-            ConversationEvent::MembersChanged { left, .. } => {
-                if !left.is_empty() {
-                    // A service needs no membership.
-                    self.remove_sockets_deferred(&mut inside, |it| {
-                        !it.is_service && left.contains(&it.device.user)
-                    });
-                }
-            }
+            // A service needs no membership.
+            ConversationEvent::MembersChanged { left, .. } if !left.is_empty() => self
+                .remove_sockets_deferred(&mut sockets, |it| {
+                    !it.is_service && left.contains(&it.device.user)
+                }),
+            ConversationEvent::MembersChanged { .. } => {}
             ConversationEvent::ConversationDeleted => {
-                self.remove_sockets_deferred(&mut inside, |_| true);
+                self.remove_sockets_deferred(&mut sockets, |_| true);
             }
         }
     }
 
     fn users(&self) -> Vec<UserId> {
-        let inside = self.sockets.lock();
-        let states = inside.joined.values().map(|it| it.socket.state());
+        let sockets = self.sockets.lock();
+        let states = sockets.joined.values().map(|it| it.socket.state());
         let mut users: Vec<UserId> = states
             .filter(|it| !it.is_service)
             .map(|it| it.device.user.clone())

@@ -13,11 +13,12 @@ use indexmap::IndexMap;
 use parking_lot::Mutex;
 use parlor_chat::api::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::live::{ConversationSubscriber, LiveSubscription};
+use parlor_chat::live::ConversationSubscriber;
 use parlor_socketio::{DisconnectReason, EncodedEvent};
 
 use super::sharded_map::ShardedMap;
 use super::socket_state::UserSocketState;
+use super::subscription::SharedSubscription;
 use super::{GatewaySocket, SocketIoGateway};
 
 /// Maximum number of events held for one socket while it joins.
@@ -32,9 +33,7 @@ pub(super) struct JoinedConversation {
     pub(super) id: ConversationId,
     pub(super) gateway: Arc<SocketIoGateway>,
     pub(super) sockets: Mutex<ConversationSockets>,
-    /// Held while the node subscribes.
-    subscribe_lock: tokio::sync::Mutex<()>,
-    subscription: Mutex<Option<LiveSubscription>>,
+    subscription: SharedSubscription,
 }
 
 /// Sockets of a conversation.
@@ -84,8 +83,8 @@ pub(super) enum EventPosition {
 }
 
 impl KnownPosition {
-    const fn is_before(self, point: EventPosition) -> bool {
-        match point {
+    const fn is_before(self, position: EventPosition) -> bool {
+        match position {
             EventPosition::Message(seq) => seq > self.seq,
             EventPosition::Change(rev) => rev > self.rev,
             EventPosition::UndeliveredChange { seq, rev } => seq <= self.seq && rev > self.rev,
@@ -106,21 +105,23 @@ impl ConversationSockets {
     /// Sends an event to all sockets, except those of one user.
     pub(super) fn broadcast(
         &mut self,
-        point: EventPosition,
+        position: EventPosition,
         frame: &EncodedEvent,
-        but: Option<&UserId>,
+        except: Option<&UserId>,
     ) {
-        for follower in self.joined.values_mut() {
-            if but.is_some_and(|but| follower.socket.state().device.user == *but) {
+        for joined in self.joined.values_mut() {
+            if except.is_some_and(|except| joined.socket.state().device.user == *except) {
                 continue;
             }
-            let is_known = follower.already_knows(point);
-            match &mut follower.held_frames {
+            let is_known = joined.already_knows(position);
+            match &mut joined.held_frames {
                 None if is_known => {}
-                None => follower.socket.send(frame),
-                Some(held) if held.0.len() < MAX_HELD_FRAMES => held.0.push((point, frame.clone())),
+                None => joined.socket.send(frame),
+                Some(held) if held.0.len() < MAX_HELD_FRAMES => {
+                    held.0.push((position, frame.clone()))
+                }
                 // This reason sends no DISCONNECT packet, so the client reconnects and resumes.
-                Some(_) => follower.socket.disconnect(DisconnectReason::ServerShutdown),
+                Some(_) => joined.socket.disconnect(DisconnectReason::ServerShutdown),
             }
         }
     }
@@ -128,7 +129,7 @@ impl ConversationSockets {
 
 /// A join in progress; undone on drop.
 pub(super) struct PendingJoin {
-    room: Arc<JoinedConversation>,
+    conversation: Arc<JoinedConversation>,
     socket: Arc<GatewaySocket>,
     join_number: u32,
     is_complete: bool,
@@ -142,33 +143,32 @@ impl JoinedConversations {
         socket: &Arc<GatewaySocket>,
     ) -> PendingJoin {
         gateway.joined_conversations.0.with_shard(id, |shard| {
-            let room = shard.entry(id.clone()).or_insert_with(|| {
+            let conversation = shard.entry(id.clone()).or_insert_with(|| {
                 Arc::new(JoinedConversation {
                     id: id.clone(),
                     gateway: Arc::clone(gateway),
                     sockets: Mutex::default(),
-                    subscribe_lock: tokio::sync::Mutex::default(),
-                    subscription: Mutex::default(),
+                    subscription: SharedSubscription::default(),
                 })
             });
-            let mut inside = room.sockets.lock();
-            inside.pending_joins += 1;
-            let entry = inside.joined.entry(socket_key(socket));
-            let follower = entry.or_insert_with(|| JoinedSocket {
+            let mut sockets = conversation.sockets.lock();
+            sockets.pending_joins += 1;
+            let entry = sockets.joined.entry(socket_key(socket));
+            let joined = entry.or_insert_with(|| JoinedSocket {
                 socket: Arc::clone(socket),
                 known_position: None,
                 held_frames: None,
                 join_number: 0,
             });
-            follower.held_frames.get_or_insert_default();
-            follower.join_number = follower.join_number.wrapping_add(1);
-            let turn = follower.join_number;
+            joined.held_frames.get_or_insert_default();
+            joined.join_number = joined.join_number.wrapping_add(1);
+            let join_number = joined.join_number;
             socket.state().mutable.lock().joined.insert(id.clone());
-            drop(inside);
+            drop(sockets);
             PendingJoin {
-                room: Arc::clone(room),
+                conversation: Arc::clone(conversation),
                 socket: Arc::clone(socket),
-                join_number: turn,
+                join_number,
                 is_complete: false,
             }
         })
@@ -176,15 +176,15 @@ impl JoinedConversations {
 
     /// Removes a socket from a conversation.
     pub(super) fn leave(&self, id: &ConversationId, socket: &Arc<GatewaySocket>) {
-        self.update_and_drop_if_empty(id, |_, inside| {
-            inside.joined.swap_remove(&socket_key(socket));
+        self.update_and_drop_if_empty(id, |_, sockets| {
+            sockets.joined.swap_remove(&socket_key(socket));
         });
     }
 
     /// Removes the sockets of a user who is no longer a member.
     pub(super) fn remove_user(&self, id: &ConversationId, user: &UserId) {
-        self.update_and_drop_if_empty(id, |room, inside| {
-            room.remove_sockets(inside, |it| !it.is_service && it.device.user == *user);
+        self.update_and_drop_if_empty(id, |conversation, sockets| {
+            conversation.remove_sockets(sockets, |it| !it.is_service && it.device.user == *user);
         });
     }
 
@@ -192,20 +192,20 @@ impl JoinedConversations {
     fn update_and_drop_if_empty(
         &self,
         id: &ConversationId,
-        out: impl FnOnce(&JoinedConversation, &mut ConversationSockets),
+        update: impl FnOnce(&JoinedConversation, &mut ConversationSockets),
     ) {
-        let follow = self.0.with_shard(id, |shard| {
-            let room = shard.get(id)?;
-            let mut inside = room.sockets.lock();
-            out(room, &mut inside);
-            if !inside.is_empty() {
+        let subscription = self.0.with_shard(id, |shard| {
+            let conversation = shard.get(id)?;
+            let mut sockets = conversation.sockets.lock();
+            update(conversation, &mut sockets);
+            if !sockets.is_empty() {
                 return None;
             }
-            drop(inside);
-            let room = shard.remove(id)?;
-            room.subscription.lock().take()
+            drop(sockets);
+            let conversation = shard.remove(id)?;
+            conversation.subscription.take()
         });
-        drop(follow);
+        drop(subscription);
     }
 }
 
@@ -213,16 +213,11 @@ impl PendingJoin {
     /// Subscribes the node to the conversation if it is not subscribed. Has to complete before the missed messages are
     /// read.
     pub(super) async fn subscribe(&self) -> Result<()> {
-        let room = &self.room;
-        let _opening = room.subscribe_lock.lock().await;
-        if room.subscription.lock().is_some() {
-            return Ok(());
-        }
-        let sink = Arc::clone(room) as Arc<dyn ConversationSubscriber>;
-        let live = room.gateway.chat().live();
-        let follow = live.conversation(&room.id, sink).await?;
-        *room.subscription.lock() = Some(follow);
-        Ok(())
+        let conversation = &self.conversation;
+        let subscriber = Arc::clone(conversation) as Arc<dyn ConversationSubscriber>;
+        let live = conversation.gateway.chat().live();
+        let subscribe = live.conversation(&conversation.id, subscriber);
+        conversation.subscription.activate(subscribe).await
     }
 
     /// Completes the join: `first` queues the reply, then the held events follow. False if the socket was removed
@@ -230,22 +225,22 @@ impl PendingJoin {
     /// join.
     pub(super) fn complete(mut self, after: KnownPosition, first: impl FnOnce()) -> bool {
         self.is_complete = true;
-        let mut there = false;
-        self.room
+        let mut is_joined = false;
+        self.conversation
             .gateway
             .joined_conversations
-            .update_and_drop_if_empty(&self.room.id, |_, inside| {
-                inside.pending_joins -= 1;
-                if let Some(follower) = inside.joined.get_mut(&socket_key(&self.socket)) {
-                    there = true;
-                    if follower.join_number == self.join_number {
+            .update_and_drop_if_empty(&self.conversation.id, |_, sockets| {
+                sockets.pending_joins -= 1;
+                if let Some(joined) = sockets.joined.get_mut(&socket_key(&self.socket)) {
+                    is_joined = true;
+                    if joined.join_number == self.join_number {
                         first();
-                        follower.known_position = Some(after);
-                        follower.send_held_frames();
+                        joined.known_position = Some(after);
+                        joined.send_held_frames();
                     }
                 }
             });
-        there
+        is_joined
     }
 }
 
@@ -254,19 +249,19 @@ impl Drop for PendingJoin {
         if self.is_complete {
             return;
         }
-        self.room
+        self.conversation
             .gateway
             .joined_conversations
-            .update_and_drop_if_empty(&self.room.id, |_, inside| {
-                inside.pending_joins -= 1;
+            .update_and_drop_if_empty(&self.conversation.id, |_, sockets| {
+                sockets.pending_joins -= 1;
                 let key = socket_key(&self.socket);
-                match inside.joined.get_mut(&key) {
+                match sockets.joined.get_mut(&key) {
                     Some(it) if it.join_number != self.join_number => {}
                     Some(it) if it.known_position.is_some() => it.send_held_frames(),
                     Some(_) => {
-                        inside.joined.swap_remove(&key);
-                        let mut inner = self.socket.state().mutable.lock();
-                        inner.joined.remove(&self.room.id);
+                        sockets.joined.swap_remove(&key);
+                        let mut mutable = self.socket.state().mutable.lock();
+                        mutable.joined.remove(&self.conversation.id);
                     }
                     None => {}
                 }
@@ -275,15 +270,15 @@ impl Drop for PendingJoin {
 }
 
 impl JoinedSocket {
-    fn already_knows(&self, point: EventPosition) -> bool {
+    fn already_knows(&self, position: EventPosition) -> bool {
         self.known_position
-            .is_some_and(|after| !after.is_before(point))
+            .is_some_and(|after| !after.is_before(position))
     }
 
     fn send_held_frames(&mut self) {
         let held = self.held_frames.take();
-        for (point, frame) in held.into_iter().flat_map(|held| held.0) {
-            if !self.already_knows(point) {
+        for (position, frame) in held.into_iter().flat_map(|held| held.0) {
+            if !self.already_knows(position) {
                 self.socket.send(&frame);
             }
         }
@@ -294,20 +289,20 @@ impl JoinedConversation {
     /// Removes the matching sockets and sends them `conversation:removed`.
     fn remove_sockets(
         &self,
-        inside: &mut ConversationSockets,
-        meant: impl Fn(&UserSocketState) -> bool,
+        sockets: &mut ConversationSockets,
+        matches: impl Fn(&UserSocketState) -> bool,
     ) {
-        let frame = self.gateway.removed(&self.id);
-        inside.joined.retain(|_, follower| {
-            let state = follower.socket.state();
-            if !meant(state) {
+        let frame = self.gateway.encode_removed_event(self.id.as_str());
+        sockets.joined.retain(|_, joined| {
+            let state = joined.socket.state();
+            if !matches(state) {
                 return true;
             }
-            let mut inner = state.mutable.lock();
-            inner.joined.remove(&self.id);
-            inner.last_removed = Some(self.id.clone());
-            drop(inner);
-            follower.socket.send(&frame);
+            let mut mutable = state.mutable.lock();
+            mutable.joined.remove(&self.id);
+            mutable.last_removed = Some(self.id.clone());
+            drop(mutable);
+            joined.socket.send(&frame);
             false
         });
     }
@@ -315,11 +310,11 @@ impl JoinedConversation {
     /// Removes the matching sockets from within an event, where the subscription cannot be dropped: a task does that.
     pub(super) fn remove_sockets_deferred(
         &self,
-        inside: &mut ConversationSockets,
-        meant: impl Fn(&UserSocketState) -> bool,
+        sockets: &mut ConversationSockets,
+        matches: impl Fn(&UserSocketState) -> bool,
     ) {
-        self.remove_sockets(inside, meant);
-        if inside.is_empty() {
+        self.remove_sockets(sockets, matches);
+        if sockets.is_empty() {
             let (gateway, id) = (Arc::clone(&self.gateway), self.id.clone());
             let sweep = async move {
                 gateway
@@ -337,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_cursor_classifies_a_changed_message_as_new_changed_or_known() {
-        let told = |seq, rev| {
+        let classify = |seq, rev| {
             let after = KnownPosition { seq, rev };
             let changed = EventPosition::UndeliveredChange { seq: 5, rev: 9 };
             (
@@ -345,10 +340,10 @@ mod tests {
                 after.is_before(changed),
             )
         };
-        assert_eq!(told(4, 8), (true, false));
-        assert_eq!(told(4, 9), (true, false));
-        assert_eq!(told(5, 8), (false, true));
-        assert_eq!(told(6, 0), (false, true));
-        assert_eq!(told(5, 9), (false, false));
+        assert_eq!(classify(4, 8), (true, false));
+        assert_eq!(classify(4, 9), (true, false));
+        assert_eq!(classify(5, 8), (false, true));
+        assert_eq!(classify(6, 0), (false, true));
+        assert_eq!(classify(5, 9), (false, false));
     }
 }

@@ -8,14 +8,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 use parlor_chat::sessions::{ConnectionRegistration, Ending, SessionEndReason};
 
-use super::bodies::ClosedReason;
+use super::bodies::SessionCloseReason;
 use super::{GatewaySocket, SocketIoGateway};
 
 /// Registration of a socket for the end of its session; ends on drop.
 pub(super) struct SessionBinding {
-    pub(super) slot: Arc<SessionEndCloser>,
+    pub(super) closer: Arc<SessionEndCloser>,
     /// `None` for a service.
-    pub(super) _attached: Option<ConnectionRegistration>,
+    pub(super) _registration: Option<ConnectionRegistration>,
 }
 
 /// Handler of the session end. It exists before its socket.
@@ -23,7 +23,7 @@ pub(super) struct SessionEndCloser {
     gateway: Weak<SocketIoGateway>,
     socket: OnceLock<Weak<GatewaySocket>>,
     /// Reason, if the session ended before the socket was set.
-    ended_early: Mutex<Option<ClosedReason>>,
+    ended_early: Mutex<Option<SessionCloseReason>>,
 }
 
 impl SessionEndCloser {
@@ -37,19 +37,19 @@ impl SessionEndCloser {
     }
 
     /// Sets the socket that is closed when the session ends. Returns the reason if the session has already ended.
-    pub(super) fn set_socket(&self, socket: &Arc<GatewaySocket>) -> Option<ClosedReason> {
-        let early = self.ended_early.lock();
+    pub(super) fn set_socket(&self, socket: &Arc<GatewaySocket>) -> Option<SessionCloseReason> {
+        let ended_early = self.ended_early.lock();
         let _ = self.socket.set(Arc::downgrade(socket));
-        *early
+        *ended_early
     }
 
     /// The socket, if it is set. Otherwise stores the reason for [`Self::set_socket`].
-    fn socket_or_remember(&self, reason: ClosedReason) -> Option<Arc<GatewaySocket>> {
-        let mut early = self.ended_early.lock();
+    fn socket_or_remember(&self, reason: SessionCloseReason) -> Option<Arc<GatewaySocket>> {
+        let mut ended_early = self.ended_early.lock();
         match self.socket.get() {
             Some(socket) => socket.upgrade(),
             None => {
-                early.get_or_insert(reason);
+                ended_early.get_or_insert(reason);
                 None
             }
         }
@@ -58,16 +58,16 @@ impl SessionEndCloser {
 
 impl Ending for SessionEndCloser {
     fn ended(&self, reason: SessionEndReason) {
-        let reason = ClosedReason::from(reason);
+        let reason = SessionCloseReason::from(reason);
         if let Some(socket) = self.socket_or_remember(reason)
             && let Some(gateway) = self.gateway.upgrade()
         {
-            gateway.close(&socket, reason);
+            gateway.close(&socket, reason, None);
         }
     }
 }
 
-impl From<SessionEndReason> for ClosedReason {
+impl From<SessionEndReason> for SessionCloseReason {
     fn from(reason: SessionEndReason) -> Self {
         match reason {
             SessionEndReason::Blocked => Self::Blocked,

@@ -12,7 +12,7 @@ use parlor_chat::api::caller::Caller;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::Device;
 
-use super::bodies::{ClosedReason, Place};
+use super::bodies::{ResumePosition, SessionCloseReason};
 use super::presence_watch::PresenceTask;
 use super::session_end::SessionBinding;
 use super::users::ConnectedUser;
@@ -86,11 +86,11 @@ pub(super) struct UserSocketMut {
     /// Last conversation that the socket was removed from; its removal has already been sent.
     pub(super) last_removed: Option<ConversationId>,
     /// Conversations to resume after the handshake.
-    pub(super) resume_positions: Option<Box<[(String, Place)]>>,
+    pub(super) resume_positions: Option<Box<[(String, ResumePosition)]>>,
     /// Task that watches presence for the socket.
     pub(super) presence_task: Option<PresenceTask>,
     /// Reason with which the gateway closed the socket.
-    pub(super) close_reason: Option<ClosedReason>,
+    pub(super) close_reason: Option<SessionCloseReason>,
     /// The socket is disconnected and cannot be recovered.
     pub(super) is_disconnected: bool,
 }
@@ -98,9 +98,9 @@ pub(super) struct UserSocketMut {
 impl UserSocketState {
     /// True if the connection is lost, closing or closed.
     pub(super) fn is_detached_or_closed(&self) -> bool {
-        let inner = self.mutable.lock();
-        inner.is_disconnected
-            || inner.close_reason.is_some()
+        let mutable = self.mutable.lock();
+        mutable.is_disconnected
+            || mutable.close_reason.is_some()
             || self.is_detached.load(Ordering::Acquire)
     }
 

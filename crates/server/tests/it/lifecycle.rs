@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::Router;
+use axum::response::{IntoResponse, Response};
 use parlor_chat::database::{self, DatabaseUrl};
 use parlor_embedded::SystemClock;
+use parlor_server::auth::Authenticator;
 use parlor_server::config::{self, ConfigSources};
 use parlor_server::http::server;
-use parlor_server::identity::Authenticator;
-use parlor_server::lifecycle::{self, Opening, ServerInit};
+use parlor_server::lifecycle::{self, ServerInit};
 use parlor_testkit::eventually;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,11 +33,11 @@ async fn shutdown_flushes_pending_writes() {
     });
     let start = ServerInit {
         database: database.await.unwrap(),
-        http: listener,
-        grpc: None,
+        http_listener: listener,
+        grpc_listener: None,
         authenticator: identity.await.unwrap(),
         config,
-        store: Opening::Open(store.clone()),
+        store: Ok(store.clone()),
     };
     let shutdown = async move { stopped.await.unwrap() };
     let server = tokio::spawn(lifecycle::run_server(start, shutdown));
@@ -70,29 +70,30 @@ async fn shutdown_flushes_pending_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_finishes_its_headers_is_cut() {
+async fn a_client_that_never_finishes_its_headers_is_disconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
-    tokio::spawn(server::serve_http(listener, Router::new(), stopping));
+    let handle = async |_| Response::default();
+    tokio::spawn(server::serve_http(listener, handle, stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
         .await
         .unwrap();
     let mut rest = Vec::new();
-    let cut = timeout(server::HEADER_TIMEOUT * 3, stream.read_to_end(&mut rest)).await;
-    assert!(cut.is_ok(), "the connection is still open");
+    let closed = timeout(server::HEADER_TIMEOUT * 3, stream.read_to_end(&mut rest)).await;
+    assert!(closed.is_ok(), "the connection is still open");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_read_its_answer_is_cut() {
+async fn a_client_that_does_not_read_its_response_is_disconnected() {
     const LENGTH: usize = 32 << 20;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_stop, stopping) = watch::channel(false);
-    let long = Router::new().route("/", axum::routing::get(async || vec![0; LENGTH]));
-    tokio::spawn(server::serve_http(listener, long, stopping));
+    let handle = async |_| vec![0_u8; LENGTH].into_response();
+    tokio::spawn(server::serve_http(listener, handle, stopping));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();

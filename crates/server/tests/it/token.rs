@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use parlor_chat::api::caller::{Caller, Role};
 use parlor_embedded::{Clock, SystemClock};
-use parlor_server::identity::{AuthConfig, AuthSettings, Authenticator};
+use parlor_server::auth::{AuthConfig, AuthSettings, Authenticator};
 
 use crate::support::{CommandOutput, PARLOR, run_in};
 

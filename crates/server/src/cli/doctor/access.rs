@@ -1,21 +1,22 @@
 //! Checks access to a Redis or Valkey server: password, ACL user, TLS.
 
-use parlor_store::{StoreCredentials, StoreTls, StoreUrl};
+use parlor_store::{Store, StoreCredentials, StoreTls, StoreUrl};
 
-use super::super::reader::Reader;
-use super::{Finding, told};
+use super::super::store_reader::query;
+use super::{Finding, server_info};
+use crate::client_address::is_loopback_host;
 use crate::config::Config;
 
 /// Checks the password and names the user.
-pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
+pub async fn check_authentication(store: &Store, config: &Config) -> Finding {
     const CHECK: &str = "access";
-    let credentials = match &config.store.options.url {
+    let credentials = match &config.store.url {
         StoreUrl::Embedded => &StoreCredentials::default(),
         StoreUrl::Redis { credentials, .. }
         | StoreUrl::Sentinel { credentials, .. }
         | StoreUrl::Cluster { credentials, .. } => credentials,
     };
-    let user: Option<String> = reader.ask(redis::cmd("ACL").arg("WHOAMI")).await.ok();
+    let user: Option<String> = query(store, redis::cmd("ACL").arg("WHOAMI")).await.ok();
     let user = user
         .or_else(|| credentials.user.clone())
         .unwrap_or_else(|| "default".into());
@@ -28,7 +29,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
             "no password: anyone who can reach the port can read and write everything",
             format!(
                 "`{} CONFIG SET requirepass <password>` (and in redis.conf), then set store.password or REDIS_PASSWORD",
-                told::cli(config)
+                server_info::redis_cli_command(config)
             ),
         ),
     }
@@ -37,7 +38,7 @@ pub async fn check_authentication(reader: &Reader, config: &Config) -> Finding {
 /// Checks the encryption of the connection.
 pub fn check_tls(config: &Config) -> Finding {
     const CHECK: &str = "tls";
-    let tls = match &config.store.options.url {
+    let tls = match &config.store.url {
         StoreUrl::Embedded => StoreTls::Off,
         StoreUrl::Redis { tls, .. }
         | StoreUrl::Sentinel { tls, .. }
@@ -63,20 +64,14 @@ pub fn check_tls(config: &Config) -> Finding {
 
 /// True if all servers in the URL are on this machine.
 fn is_local(config: &Config) -> bool {
-    let loopback = |host: &str| {
-        host == "localhost"
-            || host
-                .parse::<std::net::IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    };
-    match &config.store.options.url {
+    match &config.store.url {
         StoreUrl::Embedded => true,
-        StoreUrl::Redis { server, .. } => loopback(&server.host),
+        StoreUrl::Redis { server, .. } => is_loopback_host(&server.host),
         StoreUrl::Sentinel {
             sentinels: servers, ..
         }
         | StoreUrl::Cluster { seeds: servers, .. } => {
-            servers.iter().all(|server| loopback(&server.host))
+            servers.iter().all(|server| is_loopback_host(&server.host))
         }
     }
 }

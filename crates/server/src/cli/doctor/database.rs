@@ -3,15 +3,16 @@
 use std::cmp::Ordering;
 
 use parlor_chat::database::{self, DatabaseInspection, DatabaseOpenError, MIN_POSTGRES_VERSION};
+use parlor_store::Store;
 
-use super::super::reader::{self, Reader};
+use super::super::store_reader::{keyspace, query};
 use super::Finding;
 use crate::config::Config;
 
 /// Checks the database and, if the store could be opened, whether both belong together.
 pub async fn check_database(
     config: &Config,
-    store: Option<&Reader>,
+    store: Option<&Store>,
 ) -> anyhow::Result<Vec<Finding>> {
     let url = &config.database.url;
     let seen = match database::inspect(&config.database).await {
@@ -22,7 +23,10 @@ pub async fn check_database(
         }
         Err(error) => return Ok(vec![open_failure(&error)]),
     };
-    let mut findings = vec![check_version(&seen, &url.to_string()), migrations(&seen)];
+    let mut findings = vec![
+        check_version(&seen, &url.to_string()),
+        check_migrations(&seen),
+    ];
     if let (Some(store), Some(own)) = (store, &seen.id) {
         findings.extend(check_store_belongs(config, store, own).await?);
     }
@@ -32,13 +36,13 @@ pub async fn check_database(
 fn check_version(seen: &DatabaseInspection, url: &str) -> Finding {
     let finding = format!("{} at {url}", seen.server_version);
     if seen.server_version.starts_with("PostgreSQL") && seen.major_version < MIN_POSTGRES_VERSION {
-        let mend = format!("use PostgreSQL {MIN_POSTGRES_VERSION} or later");
-        return Finding::fail("database", finding, mend);
+        let fix = format!("use PostgreSQL {MIN_POSTGRES_VERSION} or later");
+        return Finding::fail("database", finding, fix);
     }
     Finding::ok("database", finding)
 }
 
-fn migrations(seen: &DatabaseInspection) -> Finding {
+fn check_migrations(seen: &DatabaseInspection) -> Finding {
     let latest = DatabaseInspection::LATEST;
     let Some(found) = seen.last_migration else {
         let finding = "none yet; the first `parlor serve` creates the tables";
@@ -61,11 +65,13 @@ fn migrations(seen: &DatabaseInspection) -> Finding {
 /// Compares the id of the database with the one in the store, which belongs to its counters and caches.
 async fn check_store_belongs(
     config: &Config,
-    store: &Reader,
+    store: &Store,
     own: &str,
 ) -> anyhow::Result<Option<Finding>> {
-    let key = reader::keyspace(config)?.database();
-    let found: Option<String> = store.ask(redis::cmd("GET").arg(&key)).await.unwrap_or(None);
+    let key = keyspace(config)?.database_id();
+    let found: Option<String> = query(store, redis::cmd("GET").arg(&key))
+        .await
+        .unwrap_or(None);
     Ok(found.map(|found| {
         if found == own {
             return Finding::ok("together", "the store was filled from this database");
@@ -79,7 +85,7 @@ async fn check_store_belongs(
 }
 
 fn open_failure(error: &DatabaseOpenError) -> Finding {
-    let mend = match error {
+    let fix = match error {
         DatabaseOpenError::Unavailable { .. } => {
             "start the server, allow this machine in its firewall, or correct database.url"
         }
@@ -88,5 +94,5 @@ fn open_failure(error: &DatabaseOpenError) -> Finding {
         }
         _ => "correct user, password and name in database.url",
     };
-    Finding::fail("database", error.to_string(), mend)
+    Finding::fail("database", error.to_string(), fix)
 }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::super::reader::{Reader, has_store};
+use parlor_store::Store;
+
+use super::super::store_reader::{has_store, query};
 use super::Finding;
 use crate::config::Config;
 
@@ -22,11 +24,11 @@ pub fn check_folder(config: &Config) -> Vec<Finding> {
         return vec![Finding::info("folder", finding), check_free_space(nearest)];
     }
     if !folder.is_dir() {
-        let mend = "move the file away, or set another folder with server.data";
+        let fix = "move the file away, or set another folder with server.data";
         return vec![Finding::fail(
             "folder",
             format!("{shown} is not a folder"),
-            mend,
+            fix,
         )];
     }
     // Writing a file covers permissions, ownership and read-only mounts.
@@ -69,8 +71,8 @@ fn check_free_space(folder: &Path) -> Finding {
 }
 
 /// Checks the file. Opening it has already read all of it.
-pub async fn check_store_file(reader: &Reader) -> Finding {
-    match reader.ask::<u64>(&redis::cmd("DBSIZE")).await {
+pub async fn check_store_file(store: &Store) -> Finding {
+    match query::<u64>(store, &redis::cmd("DBSIZE")).await {
         Ok(keys) => Finding::ok("file", format!("readable, {keys} keys")),
         Err(error) => Finding::fail(
             "file",

@@ -8,18 +8,17 @@
 mod access;
 mod database;
 mod embedded;
-mod keys;
-mod primaries;
-mod server;
-mod told;
-mod unopened;
+mod key_types;
+mod merge;
+mod open_failure;
+mod redis_server;
+mod server_info;
 
 use serde::Serialize;
 
-use super::reader::Reader;
-use super::{CommandStatus, Output, reader};
+use super::{CommandStatus, Output, store_reader};
 use crate::config::{Config, LoadedConfig};
-use parlor_store::StoreUrl;
+use parlor_store::{Store, StoreUrl};
 
 /// Options of `doctor`.
 #[derive(clap::Args, Debug)]
@@ -63,34 +62,34 @@ struct Finding {
 }
 
 impl Finding {
-    fn new(check: &'static str, level: Severity, finding: impl Into<String>) -> Finding {
+    fn new(check: &'static str, level: Severity, message: impl Into<String>) -> Finding {
         Finding {
             check,
             level,
-            message: finding.into(),
+            message: message.into(),
             fix: None,
         }
     }
 
-    fn ok(check: &'static str, finding: impl Into<String>) -> Finding {
-        Finding::new(check, Severity::Ok, finding)
+    fn ok(check: &'static str, message: impl Into<String>) -> Finding {
+        Finding::new(check, Severity::Ok, message)
     }
 
-    fn info(check: &'static str, finding: impl Into<String>) -> Finding {
-        Finding::new(check, Severity::Info, finding)
+    fn info(check: &'static str, message: impl Into<String>) -> Finding {
+        Finding::new(check, Severity::Info, message)
     }
 
-    fn warn(check: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Finding {
+    fn warn(check: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding {
-            fix: Some(mend.into()),
-            ..Finding::new(check, Severity::Warn, finding)
+            fix: Some(fix.into()),
+            ..Finding::new(check, Severity::Warn, message)
         }
     }
 
-    fn fail(check: &'static str, finding: impl Into<String>, mend: impl Into<String>) -> Finding {
+    fn fail(check: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Finding {
         Finding {
-            fix: Some(mend.into()),
-            ..Finding::new(check, Severity::Fail, finding)
+            fix: Some(fix.into()),
+            ..Finding::new(check, Severity::Fail, message)
         }
     }
 }
@@ -101,15 +100,15 @@ pub async fn run(
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    let findings = examine(&loaded.config).await?;
+    let findings = check_all(&loaded.config).await?;
     let failed = findings
         .iter()
         .any(|finding| finding.level == Severity::Fail);
     if args.json {
-        output.json(&serde_json::json!({ "ok": !failed, "findings": findings }))?;
+        output.write_json(&serde_json::json!({ "ok": !failed, "findings": findings }))?;
     } else {
         for finding in &findings {
-            output.line(&finding_line(finding, output))?;
+            output.write_line(&finding_line(finding, output))?;
         }
     }
     Ok(if failed {
@@ -119,43 +118,49 @@ pub async fn run(
     })
 }
 
-async fn examine(config: &Config) -> anyhow::Result<Vec<Finding>> {
-    let (mut findings, store) = examine_store(config).await?;
+async fn check_all(config: &Config) -> anyhow::Result<Vec<Finding>> {
+    let (mut findings, store) = check_store(config).await?;
     findings.extend(database::check_database(config, store.as_ref()).await?);
     Ok(findings)
 }
 
 /// Checks the store; also returns the store if it could be opened.
-async fn examine_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Reader>)> {
-    let embedded = config.store.options.url == StoreUrl::Embedded;
+async fn check_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<Store>)> {
+    let embedded = config.store.url == StoreUrl::Embedded;
     let mut findings = if embedded {
         embedded::check_folder(config)
     } else {
         Vec::new()
     };
-    if embedded && !reader::has_store(&config.server.data_folder) {
+    if embedded && !store_reader::has_store(&config.server.data_folder) {
         return Ok((findings, None));
     }
-    let reader = match Reader::open_as_server(config).await {
-        Ok(reader) => reader,
+    let store = match store_reader::open_as_server(config).await {
+        Ok(store) => store,
         Err(error) => {
-            let mend = unopened::fix_for_open_error(&error, config);
+            let fix = open_failure::fix_for_open_error(&error, config);
             findings.push(Finding::fail(
                 "reachable",
                 super::output::error_chain(error.as_ref()),
-                mend,
+                fix,
             ));
             return Ok((findings, None));
         }
     };
     if embedded {
-        findings.push(embedded::check_store_file(&reader).await);
+        findings.push(embedded::check_store_file(&store).await);
     } else {
-        findings.extend(server::examine(&reader, config).await);
+        findings.extend(redis_server::check_server(&store, config).await);
     }
-    findings
-        .push(keys::check_key_types(&reader, &reader::keyspace(config)?, &told::cli(config)).await);
-    Ok((findings, Some(reader)))
+    findings.push(
+        key_types::check_key_types(
+            &store,
+            &store_reader::keyspace(config)?,
+            &server_info::redis_cli_command(config),
+        )
+        .await,
+    );
+    Ok((findings, Some(store)))
 }
 
 fn finding_line(finding: &Finding, output: &Output) -> String {
@@ -171,9 +176,9 @@ fn finding_line(finding: &Finding, output: &Output) -> String {
         finding.check,
         output.wrap_after_margin(TEXT_COLUMN, &finding.message)
     );
-    if let Some(mend) = &finding.fix {
-        let mend = output.wrap_after_margin(TEXT_COLUMN, &format!("fix: {mend}"));
-        line += &format!("\n{:TEXT_COLUMN$}{mend}", "");
+    if let Some(fix) = &finding.fix {
+        let fix = output.wrap_after_margin(TEXT_COLUMN, &format!("fix: {fix}"));
+        line += &format!("\n{:TEXT_COLUMN$}{fix}", "");
     }
     line
 }

@@ -1,25 +1,26 @@
 //! `parlor keys`: lists, counts and shows the keys in the store, with SCAN in bounded steps.
 
-mod facts;
+mod key_info;
 mod show;
-pub(super) mod text;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use parlor_chat::keys::{KeyTtl, Keyspace, format_duration};
+use parlor_store::Store;
 use serde_json::json;
 
-use super::reader::{self, Reader};
+use super::escape::to_json_text;
+use super::store_reader;
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
-use facts::KeyInfo;
+use key_info::{KeyInfo, load_key_infos};
 
 /// Options of `keys`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
-    command: Command,
+    command: KeysCommand,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -33,7 +34,7 @@ Examples:
   parlor keys count
   parlor keys show presence:user:alice --json
   parlor keys ttl 'user:*'")]
-enum Command {
+enum KeysCommand {
     /// List keys with type, TTL, length and meaning
     List(ListArgs),
     /// Count keys by pattern
@@ -81,109 +82,115 @@ pub async fn run(
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    let keyspace = reader::keyspace(&loaded.config)?;
-    let reader = Reader::open(&loaded.config).await?;
+    let keyspace = store_reader::keyspace(&loaded.config)?;
+    let store = store_reader::open(&loaded.config).await?;
     match &args.command {
-        Command::List(many) => list(&reader, &keyspace, many, output).await?,
-        Command::Count(pattern) => count(&reader, &keyspace, pattern, output).await?,
-        Command::Show(one) => return show::run(&reader, &keyspace, one, output).await,
-        Command::Ttl(many) => ttl(&reader, &keyspace, many, output).await?,
+        KeysCommand::List(args) => list(&store, &keyspace, args, output).await?,
+        KeysCommand::Count(args) => count(&store, &keyspace, args, output).await?,
+        KeysCommand::Show(args) => return show::run(&store, &keyspace, args, output).await,
+        KeysCommand::Ttl(args) => ttl(&store, &keyspace, args, output).await?,
     }
     Ok(CommandStatus::Succeeded)
 }
 
 async fn list(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    many: &ListArgs,
+    args: &ListArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let (mut found, complete) = collect_keys(reader, keyspace, many).await?;
+    let (mut found, complete) = collect_keys(store, keyspace, args).await?;
     found.sort_by(|a, b| a.key.cmp(&b.key));
-    if many.pattern.json {
+    if args.pattern.json {
         let keys: Vec<_> = found.iter().map(KeyInfo::json).collect();
-        return output.json(&json!({ "keys": keys, "complete": complete }));
+        return output.write_json(&json!({ "keys": keys, "complete": complete }));
     }
-    let rows = found.iter().map(|facts| {
+    let rows = found.iter().map(|info| {
         vec![
-            facts.name(),
-            facts.redis_type.clone(),
-            facts.ttl_text(),
-            facts.length.to_string(),
-            facts.meaning().to_owned(),
+            info.display_name(),
+            info.redis_type.clone(),
+            info.ttl_text(),
+            info.length.to_string(),
+            info.meaning().to_owned(),
         ]
     });
     output.write_table(&["KEY", "TYPE", "TTL", "LENGTH", "MEANING"], rows.collect())
 }
 
 async fn ttl(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    many: &ListArgs,
+    args: &ListArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let (mut found, complete) = collect_keys(reader, keyspace, many).await?;
-    found.sort_by_key(|facts| (facts.ttl.is_none(), facts.ttl));
+    let (mut found, complete) = collect_keys(store, keyspace, args).await?;
+    found.sort_by_key(|info| (info.ttl.is_none(), info.ttl));
     let settings = keyspace.settings();
-    if many.pattern.json {
-        let keys = found.iter().map(|facts| {
-            let declared = facts.spec.map(|spec| spec.ttl.text(settings));
-            let fits = facts.spec.map(|spec| spec.allows_ttl(settings, facts.ttl));
-            json!({ "key": text::to_json_text(&facts.key), "ttlMs": facts.ttl_ms(), "declared": declared, "asDeclared": fits })
+    if args.pattern.json {
+        let keys = found.iter().map(|info| {
+            let declared = info.spec.map(|spec| spec.ttl.describe(settings));
+            let fits = info.spec.map(|spec| spec.allows_ttl(settings, info.ttl));
+            json!({ "key": to_json_text(&info.key), "ttlMs": info.ttl_ms(), "declared": declared, "asDeclared": fits })
         });
         let keys: Vec<_> = keys.collect();
-        return output.json(&json!({ "keys": keys, "complete": complete }));
+        return output.write_json(&json!({ "keys": keys, "complete": complete }));
     }
-    let rows = found.iter().map(|facts| {
-        let (declared, verdict) = match facts.spec {
+    let rows = found.iter().map(|info| {
+        let (declared, check) = match info.spec {
             None => ("-".to_owned(), "unknown key"),
-            Some(spec) if spec.allows_ttl(settings, facts.ttl) => {
-                (spec.ttl.text(settings), "as declared")
+            Some(spec) if spec.allows_ttl(settings, info.ttl) => {
+                (spec.ttl.describe(settings), "as declared")
             }
-            Some(spec) if facts.ttl.is_none() => (spec.ttl.text(settings), "should have a TTL"),
+            Some(spec) if info.ttl.is_none() => (spec.ttl.describe(settings), "should have a TTL"),
             Some(spec) if spec.ttl == KeyTtl::Never => {
-                (spec.ttl.text(settings), "should have no TTL")
+                (spec.ttl.describe(settings), "should have no TTL")
             }
-            Some(spec) => (spec.ttl.text(settings), "longer than declared"),
+            Some(spec) => (spec.ttl.describe(settings), "longer than declared"),
         };
-        vec![facts.name(), facts.ttl_text(), declared, verdict.to_owned()]
+        vec![
+            info.display_name(),
+            info.ttl_text(),
+            declared,
+            check.to_owned(),
+        ]
     });
     output.write_table(&["KEY", "TTL", "DECLARED", "CHECK"], rows.collect())
 }
 
 async fn count(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    pattern: &PatternArgs,
+    args: &PatternArgs,
     output: &mut Output,
 ) -> anyhow::Result<()> {
     let mut total = 0_u64;
-    let mut foreign = 0_u64;
+    let mut undeclared = 0_u64;
     let mut declared: BTreeMap<String, (u64, &'static str)> = BTreeMap::new();
-    let each = &mut |key: &[u8]| {
+    let visit = &mut |key: &[u8]| {
         total += 1;
         match keyspace.match_key(key) {
             Some(found) => {
                 let name = found.spec.pattern.text().to_owned();
                 declared.entry(name).or_insert((0, found.spec.meaning)).0 += 1;
             }
-            None => foreign += 1,
+            None => undeclared += 1,
         }
         true
     };
-    reader.scan(&pattern.pattern, each).await?;
-    if pattern.json {
+    store_reader::scan(store, &args.pattern, visit).await?;
+    if args.json {
         let groups = declared.iter().map(|(name, (count, meaning))| json!({ "pattern": name, "count": count, "meaning": meaning }));
         let groups: Vec<_> = groups.collect();
-        return output.json(&json!({ "total": total, "groups": groups, "notDeclared": foreign }));
+        return output
+            .write_json(&json!({ "total": total, "groups": groups, "notDeclared": undeclared }));
     }
     let mut rows: Vec<Vec<String>> = declared
         .into_iter()
         .map(|(name, (count, meaning))| vec![count.to_string(), name, meaning.to_owned()])
         .collect();
-    if foreign > 0 {
+    if undeclared > 0 {
         rows.push(vec![
-            foreign.to_string(),
+            undeclared.to_string(),
             "unknown key".into(),
             "Parlor does not write such keys with these layouts".into(),
         ]);
@@ -194,31 +201,30 @@ async fn count(
 
 /// Scans for up to `limit` keys. The flag is true if there are no more.
 async fn collect_keys(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    many: &ListArgs,
+    args: &ListArgs,
 ) -> anyhow::Result<(Vec<KeyInfo>, bool)> {
-    let limit = if many.limit == 0 {
+    let limit = if args.limit == 0 {
         usize::MAX
     } else {
-        many.limit
+        args.limit
     };
     let mut keys = Vec::new();
-    let complete = reader
-        .scan(&many.pattern.pattern, &mut |key| {
-            let room = keys.len() < limit;
-            if room {
-                keys.push(key.to_vec());
-            }
-            room
-        })
-        .await?;
+    let complete = store_reader::scan(store, &args.pattern.pattern, &mut |key| {
+        let has_room = keys.len() < limit;
+        if has_room {
+            keys.push(key.to_vec());
+        }
+        has_room
+    })
+    .await?;
     if !complete {
         eprintln!("there are more than {limit} keys; --limit 0 shows all");
     } else if keys.is_empty() {
-        eprintln!("no key matches {}", many.pattern.pattern);
+        eprintln!("no key matches {}", args.pattern.pattern);
     }
-    Ok((facts::of(reader, keyspace, keys).await?, complete))
+    Ok((load_key_infos(store, keyspace, keys).await?, complete))
 }
 
 /// A TTL as text. From 10 s on it is rounded up to seconds, so that elapsed milliseconds do not clutter it.

@@ -4,163 +4,104 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::bail;
 use parlor_chat::keys::Keyspace;
-use redis::Cmd;
+use parlor_store::Store;
 use serde_json::{Map, Value, json};
 
-use super::super::reader::Reader;
+use super::super::escape::{escape, escape_control_chars, to_json_text, unescape};
+use super::super::redis_value::{RedisValue, is_readable, read_value};
 use super::super::{CommandStatus, Output};
 use super::ShowArgs;
-use super::facts::{self, KeyInfo};
-use super::text::{escape_control_chars, escaped, to_json_text, unescape};
-
-/// Value of a key.
-enum KeyContent {
-    Text(Vec<u8>),
-    Items(Vec<Vec<u8>>),
-    Pairs(Vec<(Vec<u8>, Vec<u8>)>),
-    Scored(Vec<(Vec<u8>, f64)>),
-}
+use super::key_info::{KeyInfo, load_key_infos};
 
 /// Prints the key.
 pub async fn run(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    one: &ShowArgs,
+    args: &ShowArgs,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    let Some(facts) = find(reader, keyspace, one).await? else {
+    let Some(info) = find(store, keyspace, args).await? else {
         bail!(
             "there is no key {}; list the keys with `parlor keys list`",
-            escaped(one.key.as_bytes())
+            escape(args.key.as_bytes())
         );
     };
-    let content = read(reader, &facts, one.limit).await?;
-    if one.json {
-        output.json(&as_json(&facts, &content))?;
+    let redis_type = info.redis_type.as_str();
+    if !is_readable(redis_type) {
+        let name = info.display_name();
+        bail!("{name} has the type {redis_type}, which cannot be shown");
+    }
+    let max_elements = if args.limit == 0 {
+        usize::MAX
+    } else {
+        args.limit
+    };
+    let value = read_value(store, &info.key, redis_type, max_elements).await?;
+    if args.json {
+        output.write_json(&as_json(&info, &value))?;
         return Ok(CommandStatus::Succeeded);
     }
     let head = format!(
         "{}\n  type    {}\n  ttl     {}\n  length  {}\n  meaning {}\n",
-        facts.name(),
-        facts.redis_type,
-        facts.ttl_text(),
-        facts.length,
-        facts.meaning()
+        info.display_name(),
+        info.redis_type,
+        info.ttl_text(),
+        info.length,
+        info.meaning()
     );
-    output.line(&head)?;
-    output.line("")?;
-    match &content {
-        KeyContent::Text(text) => output.line(&escape_control_chars(text))?,
-        KeyContent::Items(items) => {
+    output.write_line(&head)?;
+    output.write_line("")?;
+    match &value {
+        RedisValue::Text(text) => output.write_line(&escape_control_chars(text))?,
+        RedisValue::Items(items) | RedisValue::Members(items) => {
             let rows = items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| vec![index.to_string(), escaped(item)]);
+                .map(|(index, item)| vec![index.to_string(), escape(item)]);
             output.write_table(&["#", "VALUE"], rows.collect())?;
         }
-        KeyContent::Pairs(pairs) => {
+        RedisValue::Fields(pairs) => {
             let rows = pairs
                 .iter()
-                .map(|(field, value)| vec![escaped(field), escaped(value)]);
+                .map(|(field, value)| vec![escape(field), escape(value)]);
             output.write_table(&["FIELD", "VALUE"], rows.collect())?;
         }
-        KeyContent::Scored(scored) => {
+        RedisValue::Scored(scored) => {
             let rows = scored
                 .iter()
-                .map(|(member, score)| vec![escaped(member), score.to_string()]);
+                .map(|(member, score)| vec![escape(member), score.to_string()]);
             output.write_table(&["MEMBER", "SCORE"], rows.collect())?;
         }
     }
-    let shown = content.len();
-    if !matches!(content, KeyContent::Text(_)) && (shown as u64) < facts.length {
-        eprintln!("{shown} of {} elements; --limit 0 shows all", facts.length);
+    let shown = value.len();
+    if !matches!(value, RedisValue::Text(_)) && (shown as u64) < info.length {
+        eprintln!("{shown} of {} elements; --limit 0 shows all", info.length);
     }
     Ok(CommandStatus::Succeeded)
 }
 
 /// Finds the key with this name, or else with the name that is escaped like this.
 async fn find(
-    reader: &Reader,
+    store: &Store,
     keyspace: &Keyspace,
-    one: &ShowArgs,
+    args: &ShowArgs,
 ) -> anyhow::Result<Option<KeyInfo>> {
-    let typed = one.key.as_bytes().to_vec();
+    let typed = args.key.as_bytes().to_vec();
     let mut names = vec![typed];
-    names.extend(one.key.to_str().and_then(unescape));
-    Ok(facts::of(reader, keyspace, names).await?.into_iter().next())
+    names.extend(args.key.to_str().and_then(unescape));
+    Ok(load_key_infos(store, keyspace, names)
+        .await?
+        .into_iter()
+        .next())
 }
 
-impl KeyContent {
-    fn len(&self) -> usize {
-        match self {
-            KeyContent::Text(_) => 1,
-            KeyContent::Items(items) => items.len(),
-            KeyContent::Pairs(pairs) => pairs.len(),
-            KeyContent::Scored(scored) => scored.len(),
-        }
-    }
-}
-
-async fn read(reader: &Reader, facts: &KeyInfo, limit: usize) -> anyhow::Result<KeyContent> {
-    let limit = if limit == 0 { usize::MAX } else { limit };
-    let last = i64::try_from(limit).map_or(-1, |limit| limit - 1);
-    let command = |name: &str| redis::cmd(name).arg(&facts.key).take();
-    Ok(match facts.redis_type.as_str() {
-        "string" => KeyContent::Text(reader.ask(&command("GET")).await?),
-        "list" => KeyContent::Items(reader.ask(command("LRANGE").arg(0).arg(last)).await?),
-        "set" => KeyContent::Items(scan_elements(reader, &command("SSCAN"), limit).await?),
-        "hash" => KeyContent::Pairs(into_pairs(
-            scan_elements(reader, &command("HSCAN"), limit.saturating_mul(2)).await?,
-        )),
-        "zset" => {
-            let scored: Vec<(Vec<u8>, f64)> = reader
-                .ask(command("ZRANGE").arg(0).arg(last).arg("WITHSCORES"))
-                .await?;
-            KeyContent::Scored(scored)
-        }
-        other => bail!(
-            "{} has the type {other}, which cannot be shown",
-            facts.name()
-        ),
-    })
-}
-
-/// Reads elements of a set or hash in bounded steps until there are enough. The order is arbitrary.
-async fn scan_elements(
-    reader: &Reader,
-    start: &Cmd,
-    enough: usize,
-) -> anyhow::Result<Vec<Vec<u8>>> {
-    let mut all = Vec::new();
-    let mut cursor = 0_u64;
-    loop {
-        let step = start.clone().arg(cursor).arg("COUNT").arg(500).take();
-        let (next, elements): (u64, Vec<Vec<u8>>) = reader.ask(&step).await?;
-        all.extend(elements);
-        cursor = next;
-        if cursor == 0 || all.len() >= enough {
-            all.truncate(enough);
-            return Ok(all);
-        }
-    }
-}
-
-fn into_pairs(flat: Vec<Vec<u8>>) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let mut flat = flat.into_iter();
-    let mut pairs = Vec::new();
-    while let (Some(one), Some(two)) = (flat.next(), flat.next()) {
-        pairs.push((one, two));
-    }
-    pairs
-}
-
-fn as_json(facts: &KeyInfo, content: &KeyContent) -> Value {
-    let value = match content {
-        KeyContent::Text(bytes) => to_json_text(bytes),
-        KeyContent::Items(items) => items.iter().map(|item| to_json_text(item)).collect(),
-        KeyContent::Pairs(pairs) => {
+fn as_json(info: &KeyInfo, value: &RedisValue) -> Value {
+    let value = match value {
+        RedisValue::Text(bytes) => to_json_text(bytes),
+        RedisValue::Items(items) | RedisValue::Members(items) => items.iter().map(|item| to_json_text(item)).collect(),
+        RedisValue::Fields(pairs) => {
             let name = |field: &[u8]| {
-                std::str::from_utf8(field).map_or_else(|_| escaped(field), str::to_owned)
+                std::str::from_utf8(field).map_or_else(|_| escape(field), str::to_owned)
             };
             let fields: Map<_, _> = pairs
                 .iter()
@@ -168,12 +109,12 @@ fn as_json(facts: &KeyInfo, content: &KeyContent) -> Value {
                 .collect();
             Value::Object(fields)
         }
-        KeyContent::Scored(scored) => scored
+        RedisValue::Scored(scored) => scored
             .iter()
             .map(|(member, score)| json!({ "member": to_json_text(member), "score": json_score(*score) }))
             .collect(),
     };
-    let mut all = facts.json();
+    let mut all = info.json();
     all["value"] = value;
     all
 }

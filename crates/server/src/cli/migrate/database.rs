@@ -9,25 +9,25 @@ use super::report::MigrationReport;
 use crate::config::Config;
 
 /// Rows per transaction.
-const PAGE: u32 = 1_000;
+const ROWS_PER_BATCH: u32 = 1_000;
 
 /// Migration of the database.
-pub struct Move {
+pub struct DatabaseMigration {
     copy: DatabaseCopy,
-    task: MigrationOptions,
+    options: MigrationOptions,
     page: u32,
     report: MigrationReport,
 }
 
-impl Move {
+impl DatabaseMigration {
     /// Opens both databases and rejects those that must not be used.
     pub async fn open(
         config: &Config,
         from: &str,
         to: &str,
-        task: MigrationOptions,
+        migration: MigrationOptions,
     ) -> anyhow::Result<Self> {
-        let options = |flag: &str, url: &str| {
+        let database_options = |flag: &str, url: &str| {
             let url = DatabaseUrl::parse(url, &config.server.data_folder);
             let url = url.map_err(|error| anyhow::anyhow!("{flag}: {error}"))?;
             anyhow::Ok(DatabaseOptions {
@@ -36,24 +36,24 @@ impl Move {
             })
         };
         let (from, to) = (
-            options("--from-database", from)?,
-            options("--to-database", to)?,
+            database_options("--from-database", from)?,
+            database_options("--to-database", to)?,
         );
         let report = MigrationReport::new(from.url.to_string(), to.url.to_string());
-        let intent = match task {
+        let intent = match migration {
             MigrationOptions { dry_run: true, .. } => CopyMode::DryRun,
             MigrationOptions { verify: true, .. } => CopyMode::Verify,
             MigrationOptions { force: true, .. } => CopyMode::Restart,
             _ => CopyMode::Copy,
         };
-        let used = task.force || task.dry_run;
+        let used = migration.force || migration.dry_run;
         Ok(Self {
             copy: DatabaseCopy::open(&from, &to, intent, used).await?,
-            page: match u32::try_from(task.rate) {
-                Ok(rate @ 1..PAGE) => rate,
-                _ => PAGE,
+            page: match u32::try_from(migration.max_per_second) {
+                Ok(rate @ 1..ROWS_PER_BATCH) => rate,
+                _ => ROWS_PER_BATCH,
             },
-            task,
+            options: migration,
             report,
         })
     }
@@ -67,17 +67,17 @@ impl Move {
     pub async fn run(mut self) -> anyhow::Result<MigrationReport> {
         for table in TABLES {
             let (found, there) = self.copy.count(table).await?;
-            let part = self.report.part(table.name);
-            part.found = found;
-            part.already = there.min(found);
-            if self.task.dry_run {
-                part.copied = found - part.already;
+            let counts = self.report.counts_of(table.name);
+            counts.found = found;
+            counts.unchanged = there.min(found);
+            if self.options.dry_run {
+                counts.copied = found - counts.unchanged;
             }
         }
-        if !self.task.dry_run {
+        if !self.options.dry_run {
             let complete = self.copy.earlier_progress() == CopyProgress::Complete;
             self.report.complete_before = complete;
-            let copies = !complete && !self.task.verify;
+            let copies = !complete && !self.options.verify;
             if copies {
                 self.copy().await?;
             }
@@ -92,21 +92,21 @@ impl Move {
 
     async fn copy(&mut self) -> anyhow::Result<()> {
         let parts = self.report.parts.values();
-        let total = parts.map(|part| part.found - part.already).sum();
+        let total = parts.map(|part| part.found - part.unchanged).sum();
         let mut progress =
-            MigrationProgress::new("database", "rows", total, self.task.max_per_second());
+            MigrationProgress::new("database", "rows", total, self.options.max_per_second);
         for table in TABLES {
             loop {
                 let copied = self.copy.copy(table, self.page).await? as u64;
                 if copied == 0 {
                     break;
                 }
-                self.report.part(table.name).copied += copied;
+                self.report.counts_of(table.name).copied += copied;
                 progress.add(copied);
-                progress.rest().await;
+                progress.throttle().await;
             }
         }
-        progress.end();
+        progress.finish();
         Ok(())
     }
 
@@ -116,16 +116,16 @@ impl Move {
         for table in TABLES {
             let compared = self
                 .copy
-                .compare(table, PAGE, |more| progress.add(more))
+                .compare(table, ROWS_PER_BATCH, |more| progress.add(more))
                 .await?;
-            self.report.part(table.name).verified = compared.equal_rows;
+            self.report.counts_of(table.name).verified = compared.equal_rows;
             let unnamed = compared.different_rows - compared.named.len() as u64;
             for named in compared.named {
-                self.report.differs(named);
+                self.report.add_difference(named);
             }
             self.report.different += unnamed;
         }
-        progress.end();
+        progress.finish();
         Ok(())
     }
 }

@@ -4,21 +4,23 @@
 //! 1. The source is not changed. The target is not usable before all of it was compared with the source.
 //! 2. An interrupted migration continues where it stopped when the same command is run again.
 
+mod copy_key;
+mod copy_value;
 mod database;
-mod key;
-mod names;
+mod key_mapping;
 mod progress;
 mod report;
-mod sides;
 mod store;
-mod value;
+mod store_pair;
 
 use serde_json::json;
 
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
+use database::DatabaseMigration;
 use report::MigrationReport;
-use sides::StorePair;
+use store::StoreMigration;
+use store_pair::StorePair;
 
 /// Options of `migrate-store`.
 #[derive(clap::Args, Debug)]
@@ -85,14 +87,8 @@ pub struct MigrationOptions {
     dry_run: bool,
     verify: bool,
     force: bool,
-    rate: u64,
-}
-
-impl MigrationOptions {
     /// Maximum number of keys or rows per second; 0 = unlimited.
-    fn max_per_second(self) -> u64 {
-        self.rate
-    }
+    max_per_second: u64,
 }
 
 /// The arguments that concern the store.
@@ -110,14 +106,14 @@ pub async fn run(
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let config = &loaded.config;
-    let task = MigrationOptions {
+    let options = MigrationOptions {
         dry_run: args.dry_run,
         verify: args.verify,
         force: args.force,
-        rate: args.rate,
+        max_per_second: args.rate,
     };
     // Both are opened before anything is copied, so that an unsuitable store or database is rejected at once.
-    let sides = match (&args.from, &args.to) {
+    let stores = match (&args.from, &args.to) {
         (Some(from), Some(to)) => {
             let args = StoreArgs {
                 from,
@@ -125,31 +121,31 @@ pub async fn run(
                 to_prefix: args.to_prefix.as_deref(),
                 all: args.all,
             };
-            Some(StorePair::open(loaded, &args, task).await?)
+            Some(StorePair::open(loaded, &args, options).await?)
         }
         _ => None,
     };
     let database = match (&args.from_database, &args.to_database) {
-        (Some(from), Some(to)) => Some(database::Move::open(config, from, to, task).await?),
+        (Some(from), Some(to)) => Some(DatabaseMigration::open(config, from, to, options).await?),
         _ => None,
     };
     let id = database.as_ref().map(|database| database.id().to_owned());
-    let store = match sides {
-        Some(sides) => Some(store::Move::open(sides, task, id.as_deref()).await?),
+    let store = match stores {
+        Some(stores) => Some(StoreMigration::open(stores, options, id.as_deref()).await?),
         None => None,
     };
-    let mut moved = MigrationResult::default();
+    let mut result = MigrationResult::default();
     if let Some(database) = database {
-        moved.database = Some(database.run().await?);
+        result.database = Some(database.run().await?);
     }
     // The store is not copied if the copy of the database differs: its counters would not match.
     if let Some(store) = store
-        && (args.verify || moved.different() == 0)
+        && (args.verify || result.different() == 0)
     {
-        moved.store = Some(store.run().await?);
+        result.store = Some(store.run().await?);
     }
-    moved.print(args, output)?;
-    Ok(match moved.different() {
+    result.print(args, output)?;
+    Ok(match result.different() {
         0 => CommandStatus::Succeeded,
         _ => CommandStatus::Failed,
     })
@@ -171,7 +167,7 @@ impl MigrationResult {
     fn print(&self, args: &Args, output: &mut Output) -> anyhow::Result<()> {
         let different = self.different();
         if args.json {
-            return output.json(&json!({
+            return output.write_json(&json!({
                 "database": self.database,
                 "store": self.store,
                 "dryRun": args.dry_run,
@@ -184,7 +180,7 @@ impl MigrationResult {
         if let Some(report) = &self.store {
             report.print("CAPABILITY", output)?;
         }
-        output.line(&match (different, args.dry_run, args.verify) {
+        output.write_line(&match (different, args.dry_run, args.verify) {
             (_, true, _) => "nothing was changed".to_owned(),
             (0, _, true) => "the copy is identical to its source".to_owned(),
             (0, ..) => format!("moved and verified; start the servers with{}", self.server_flags()),

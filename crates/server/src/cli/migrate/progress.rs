@@ -18,7 +18,7 @@ pub struct MigrationProgress {
     done: u64,
     /// Maximum per second; 0 = unlimited.
     max_per_second: u64,
-    began: Instant,
+    started_at: Instant,
     last_line_at: Option<Instant>,
     bar: Option<ProgressBar>,
 }
@@ -37,7 +37,7 @@ impl MigrationProgress {
             total,
             done: 0,
             max_per_second,
-            began: Instant::now(),
+            started_at: Instant::now(),
             last_line_at: None,
             bar,
         }
@@ -52,7 +52,7 @@ impl MigrationProgress {
         } else if more > 0
             && self
                 .last_line_at
-                .is_none_or(|told| told.elapsed() >= LINE_INTERVAL)
+                .is_none_or(|last| last.elapsed() >= LINE_INTERVAL)
         {
             self.last_line_at = Some(Instant::now());
             let total = HumanCount(self.total.max(self.done));
@@ -63,28 +63,32 @@ impl MigrationProgress {
     }
 
     /// Waits until the rate limit allows more.
-    pub async fn rest(&self) {
+    pub async fn throttle(&self) {
         let due = self
             .done
             .saturating_mul(1_000)
             .checked_div(self.max_per_second);
         if let Some(due) = due.map(Duration::from_millis) {
-            tokio::time::sleep_until(self.began + due).await;
+            tokio::time::sleep_until(self.started_at + due).await;
         }
     }
 
     /// Prints the final line.
-    pub fn end(self) {
+    pub fn finish(self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
         let (done, rate) = (HumanCount(self.done), HumanCount(self.rate()));
-        let (label, unit, took) = (&self.label, self.unit, HumanDuration(self.began.elapsed()));
+        let (label, unit, took) = (
+            &self.label,
+            self.unit,
+            HumanDuration(self.started_at.elapsed()),
+        );
         eprintln!("{label}: {done} {unit} done in {took}, {rate} per second");
     }
 
     fn rate(&self) -> u64 {
-        let took = self.began.elapsed().as_secs_f64().max(0.001);
+        let took = self.started_at.elapsed().as_secs_f64().max(0.001);
         (self.done as f64 / took) as u64
     }
 }

@@ -12,13 +12,14 @@ const MAX_LISTED_DIFFERENCES: usize = 20;
 /// Counts of the keys of one capability, or of the rows of one table.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Count {
+pub struct PartCounts {
     /// Found in the source.
     pub found: u64,
     /// Copied by this run; in a dry run, to be copied.
     pub copied: u64,
     /// Copied by an earlier run.
-    pub already: u64,
+    #[serde(rename = "already")]
+    pub unchanged: u64,
     /// Equal in source and target in the end.
     pub verified: u64,
 }
@@ -34,9 +35,10 @@ pub struct MigrationReport {
     /// True if the copy was complete before this run, which then only compared.
     pub complete_before: bool,
     /// Counts by capability or table.
-    pub parts: BTreeMap<String, Count>,
+    pub parts: BTreeMap<String, PartCounts>,
     /// Number of declared keys that are not copied because they are short-lived or describe the old store.
-    pub left: u64,
+    #[serde(rename = "left")]
+    pub skipped: u64,
     /// Number of keys that Parlor does not declare.
     #[serde(rename = "foreign")]
     pub undeclared: u64,
@@ -57,33 +59,33 @@ impl MigrationReport {
     }
 
     /// Counts of one capability or table.
-    pub fn part(&mut self, name: &str) -> &mut Count {
+    pub fn counts_of(&mut self, name: &str) -> &mut PartCounts {
         self.parts.entry(name.to_owned()).or_default()
     }
 
     /// Adds a difference.
-    pub fn differs(&mut self, what: String) {
+    pub fn add_difference(&mut self, difference: String) {
         self.different += 1;
         if self.differences.len() < MAX_LISTED_DIFFERENCES {
-            self.differences.push(what);
+            self.differences.push(difference);
         }
     }
 
     /// Prints the report as a table; `unit` is the head of its first column.
     pub fn print(&self, unit: &str, output: &mut Output) -> anyhow::Result<()> {
-        output.line(&format!("{} -> {}", self.from, self.to))?;
-        let row = |name: &str, count: &Count| {
-            let numbers = [count.found, count.copied, count.already, count.verified];
+        output.write_line(&format!("{} -> {}", self.from, self.to))?;
+        let row = |name: &str, count: &PartCounts| {
+            let numbers = [count.found, count.copied, count.unchanged, count.verified];
             let mut row = vec![name.to_owned()];
             row.extend(numbers.map(|number| number.to_string()));
             row
         };
-        let mut all = Count::default();
+        let mut all = PartCounts::default();
         let mut rows = Vec::new();
         for (name, count) in &self.parts {
             all.found += count.found;
             all.copied += count.copied;
-            all.already += count.already;
+            all.unchanged += count.unchanged;
             all.verified += count.verified;
             rows.push(row(name, count));
         }
@@ -91,24 +93,24 @@ impl MigrationReport {
         let head = [unit, "FOUND", "COPIED", "UNCHANGED", "VERIFIED"];
         output.write_table(&head, rows)?;
         if self.complete_before {
-            output.line(
+            output.write_line(
                 "the copy was complete before; nothing was copied, source and target were compared",
             )?;
         }
-        if self.left > 0 {
+        if self.skipped > 0 {
             let text = "not copied (short-lived keys, and keys about the old store)";
-            output.line(&format!("{text}: {}", self.left))?;
+            output.write_line(&format!("{text}: {}", self.skipped))?;
         }
         if self.undeclared > 0 {
             let text = "not copied (not declared by Parlor; --all copies them)";
-            output.line(&format!("{text}: {}", self.undeclared))?;
+            output.write_line(&format!("{text}: {}", self.undeclared))?;
         }
         for difference in &self.differences {
-            output.line(&format!("difference: {difference}"))?;
+            output.write_line(&format!("difference: {difference}"))?;
         }
         if self.different > self.differences.len() as u64 {
-            output.line(&format!("{} differences in total", self.different))?;
+            output.write_line(&format!("{} differences in total", self.different))?;
         }
-        output.line("")
+        output.write_line("")
     }
 }

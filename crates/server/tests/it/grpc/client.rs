@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use parlor_embedded::{Clock, SystemClock};
+use parlor_server::grpc::errors::{ERROR_CODE_TRAILER, ERROR_DOMAIN};
 use parlor_server::grpc::proto::v1::{
     GetUserStatusRequest, SetUserStatusRequest, StatusUpdates, SubscribeStatusUpdatesRequest,
     UserStatus, user_status,
 };
-use parlor_server::grpc::status::{ERROR_CODE_TRAILER, ERROR_DOMAIN};
+use parlor_testkit::{ServerProcess, ServerProcessOptions, eventually};
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;

@@ -3,9 +3,9 @@
 mod calls;
 mod chat;
 pub mod client;
-mod door;
 mod limits;
 mod outage;
 mod parity;
 mod python;
 mod streams;
+mod timeouts;

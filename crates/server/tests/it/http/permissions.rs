@@ -1,7 +1,8 @@
 //! Tests of the permissions of callers.
 
+use axum::http::Method;
 use parlor_chat::api::operation::AuthRequirement;
-use parlor_server::http::routes::{Method, ROUTES};
+use parlor_server::http::routes::ROUTES;
 use parlor_testkit::ServerProcess;
 use serde_json::json;
 
@@ -30,7 +31,7 @@ async fn every_protected_route_rejects_missing_invalid_and_expired_tokens() {
             (Some(format!("Bearer {early}")), "token_not_yet_valid"),
         ] {
             // The caller is rejected before the malformed body is read.
-            let mut asked = call(route.method.name(), &path).body("{");
+            let mut asked = call(route.method.as_str(), &path).body("{");
             if let Some(value) = &authorization {
                 asked = asked.header("Authorization", value);
             }
@@ -53,14 +54,14 @@ async fn presence_routes_enforce_the_permission_table() {
     let node = embedded().await;
     let callers = [user("alice"), user("bob"), admin("root"), service()];
     for (method, path, may) in [
-        (Method::Get, PRESENCE, [true, true, true, true]),
-        (Method::Put, PRESENCE, [true, false, false, true]),
-        (Method::Post, BEAT, [true, false, false, true]),
-        (Method::Get, DEVICES, [true, false, true, true]),
-        (Method::Delete, DEVICE, [true, false, true, true]),
+        (Method::GET, PRESENCE, [true, true, true, true]),
+        (Method::PUT, PRESENCE, [true, false, false, true]),
+        (Method::POST, BEAT, [true, false, false, true]),
+        (Method::GET, DEVICES, [true, false, true, true]),
+        (Method::DELETE, DEVICE, [true, false, true, true]),
     ] {
         for (token, may) in callers.iter().zip(may) {
-            let asked = call(method.name(), path).by(token);
+            let asked = call(method.as_str(), path).by(token);
             let answer = asked
                 .json(json!({ "status": "online", "seq": 1 }))
                 .at(&node)
@@ -127,7 +128,7 @@ async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
             if wrong == "status" && route.path.contains("{id}") {
                 continue;
             }
-            let asked = call(route.method.name(), &path).by(&tokens::service());
+            let asked = call(route.method.as_str(), &path).by(&tokens::service());
             let asked = asked.header("Parlor-User", "alice");
             let admin = route.path.starts_with("/v1/admin/");
             let status = if admin { "blocked" } else { "online" };

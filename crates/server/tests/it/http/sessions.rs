@@ -1,7 +1,8 @@
 //! Tests of sessions.
 
+use axum::http::Method;
 use parlor_chat::api::operation::AuthRequirement;
-use parlor_server::http::routes::{Method, ROUTES};
+use parlor_server::http::routes::ROUTES;
 use parlor_testkit::eventually;
 use serde_json::json;
 
@@ -20,7 +21,7 @@ async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
     {
         let path = route.path.replace("{seq}", "1").replace(['{', '}'], "");
         // The session is checked before the malformed body is read.
-        let asked = call(route.method.name(), &path).by(&carol).body("{");
+        let asked = call(route.method.as_str(), &path).by(&carol).body("{");
         let answer = asked.at(&node).await;
         let detail = answer.refused(401, "session_expired");
         assert!(detail.contains("POST /v1/sessions"), "{detail}");
@@ -80,7 +81,7 @@ async fn an_admin_blocks_and_lets_in_again() {
         asked.status == 200
     })
     .await;
-    let end = call(Method::Delete.name(), "/v1/admin/sessions/bob").by(&admin("root"));
+    let end = call(Method::DELETE.as_str(), "/v1/admin/sessions/bob").by(&admin("root"));
     end.at(&node).await.ok();
     let refused = call("GET", COUNT).by(&user("bob")).at(&node).await;
     refused.refused(401, "session_expired");
@@ -100,22 +101,22 @@ async fn sessions_are_administered_by_admins_and_services_alone() {
     let node = embedded().await;
     let asked = |by: &str, method: Method, user: &str| {
         let path = format!("/v1/admin/sessions/{user}");
-        call(method.name(), &path).by(by)
+        call(method.as_str(), &path).by(by)
     };
     let blocked = json!({ "status": "blocked" });
-    for method in [Method::Get, Method::Patch, Method::Delete] {
+    for method in [Method::GET, Method::PATCH, Method::DELETE] {
         let own = asked(&user("alice"), method, "alice").json(blocked.clone());
         own.at(&node).await.refused(403, "forbidden");
     }
     for by in [admin("root"), service()] {
-        let seen = asked(&by, Method::Get, "alice").at(&node).await.ok();
+        let seen = asked(&by, Method::GET, "alice").at(&node).await.ok();
         assert_eq!(
             (&seen["userId"], &seen["status"]),
             (&json!("alice"), &json!("login"))
         );
-        let nobody = asked(&by, Method::Get, "nobody").at(&node).await;
+        let nobody = asked(&by, Method::GET, "nobody").at(&node).await;
         nobody.refused(404, "not_found");
-        let nobody = asked(&by, Method::Patch, "nobody").json(json!({ "status": "login" }));
+        let nobody = asked(&by, Method::PATCH, "nobody").json(json!({ "status": "login" }));
         nobody.at(&node).await.refused(404, "not_found");
         for wrong in [
             json!({}),
@@ -123,12 +124,12 @@ async fn sessions_are_administered_by_admins_and_services_alone() {
             json!({ "status": "banned" }),
             json!({ "status": "blocked", "reason": "x".repeat(257) }),
         ] {
-            let change = asked(&by, Method::Patch, "alice").json(wrong);
+            let change = asked(&by, Method::PATCH, "alice").json(wrong);
             change.at(&node).await.refused(400, "invalid_request");
         }
     }
     // A user who never had a session can be blocked, too.
-    let block = asked(&service(), Method::Patch, "carol").json(blocked);
+    let block = asked(&service(), Method::PATCH, "carol").json(blocked);
     assert_eq!(block.at(&node).await.ok()["status"], "blocked");
     let begin = call("POST", "/v1/sessions").by(&user("carol"));
     begin.at(&node).await.refused(403, "session_blocked");

@@ -1,0 +1,156 @@
+//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.heartbeat`), and the defaults of presets and
+//! layouts.
+//!
+//! Invariant: a preset changes defaults only. A value that a source has set stays as it is.
+
+use std::time::Duration;
+
+use parlor_chat::keys::{
+    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, TtlName, TypingLayout,
+};
+
+use super::duration;
+use super::layer::SettingOrigin;
+use super::setting_kind::{SettingKind, SettingValue};
+use super::settings::{Setting, setting};
+use super::values::SettingValues;
+
+/// Minimum TTL; a shorter one would expire within the latency of a network.
+const MIN_TTL_MS: u64 = 100;
+
+/// Declares the settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
+#[rustfmt::skip]
+pub fn key_layout_settings() -> Vec<Setting> {
+    let KeyLayouts { presence, typing, recent } = Preset::Parlor.layouts();
+    let mut settings = vec![
+        setting(Preset::SETTING, SettingKind::Choice(Preset::NAMES), Preset::Parlor.name(), "Named set of prefix, layouts and times to start from; each explicit setting takes precedence."),
+        setting("keys.prefix", SettingKind::Text, Preset::Parlor.prefix(), "Prefix of every key and channel.").default_display("none"),
+        setting(PresenceLayout::SETTING, SettingKind::Choice(PresenceLayout::NAMES), presence.name(), "Layout of the presence keys."),
+        setting(TypingLayout::SETTING, SettingKind::Choice(TypingLayout::NAMES), typing.name(), "Layout of the typing keys."),
+        setting(RecentLayout::SETTING, SettingKind::Choice(RecentLayout::NAMES), recent.name(), "Layout of the keys with recent messages."),
+    ];
+    settings.extend(TtlName::ALL.iter().filter(|name| name.is_in_ttl_section()).map(|name| ttl_setting(*name)));
+    let heartbeat = duration::format(Preset::Parlor.layouts().heartbeat());
+    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat."));
+    settings
+}
+
+/// Declares the setting of a TTL.
+pub fn ttl_setting(name: TtlName) -> Setting {
+    let default = Duration::from_secs(name.default_seconds(&Preset::Parlor.layouts()));
+    let meaning = name.description();
+    let doc = format!("{}{}.", meaning[..1].to_uppercase(), &meaning[1..]);
+    setting(
+        name.name(),
+        SettingKind::Duration(MIN_TTL_MS),
+        duration::format(default),
+        doc,
+    )
+}
+
+/// Defaults that the chosen preset and layouts change, each with its origin.
+pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
+    let preset = preset(values);
+    let (base, own) = (KeySettings::default(), KeySettings::from_preset(preset));
+    let layouts = layouts(values, &own.layouts);
+    let text = |text: &str| SettingValue::Text(text.to_owned());
+    let mut changed = Vec::new();
+    let mut add = |name, value: SettingValue, same: bool, origin| {
+        if !same {
+            changed.push((name, value, origin));
+        }
+    };
+    let by_preset = || SettingOrigin::Preset(preset.name());
+    let (b, o) = (&base.layouts, &own.layouts);
+    add(
+        "keys.prefix",
+        text(&own.prefix),
+        own.prefix == base.prefix,
+        by_preset(),
+    );
+    add(
+        PresenceLayout::SETTING,
+        text(o.presence.name()),
+        o.presence == b.presence,
+        by_preset(),
+    );
+    add(
+        TypingLayout::SETTING,
+        text(o.typing.name()),
+        o.typing == b.typing,
+        by_preset(),
+    );
+    add(
+        RecentLayout::SETTING,
+        text(o.recent.name()),
+        o.recent == b.recent,
+        by_preset(),
+    );
+
+    let actual = KeySettings::from_layouts(preset, layouts);
+    let origin = |is_own: bool, name: TtlName| match name {
+        _ if is_own => by_preset(),
+        TtlName::Typing => SettingOrigin::Layout(TypingLayout::SETTING, layouts.typing.name()),
+        _ => SettingOrigin::Layout(PresenceLayout::SETTING, layouts.presence.name()),
+    };
+    for name in TtlName::ALL {
+        let time = actual.ttls.get(*name);
+        let is_own = time == own.ttls.get(*name);
+        add(
+            name.name(),
+            SettingValue::Duration(time),
+            time == base.ttls.get(*name),
+            origin(is_own, *name),
+        );
+    }
+    let is_own = actual.heartbeat == own.heartbeat;
+    let beat = origin(is_own, TtlName::Presence);
+    add(
+        "presence.heartbeat",
+        SettingValue::Duration(actual.heartbeat),
+        actual.heartbeat == base.heartbeat,
+        beat,
+    );
+    changed
+}
+
+/// Builds the key settings of the chat crate.
+pub fn key_settings(values: &SettingValues) -> KeySettings {
+    let preset = preset(values);
+    let mut settings = KeySettings::from_layouts(preset, layouts(values, &preset.layouts()));
+    settings.prefix = values.text("keys.prefix").to_owned();
+    for name in TtlName::ALL {
+        settings.ttls.set(*name, values.time(name.name()));
+    }
+    settings.heartbeat = values.time("presence.heartbeat");
+    if let Ok(separator) = values.text("stats.endpoint_separator").parse() {
+        settings.endpoint_separator = separator;
+    }
+    settings.message_channel_override = values.optional("notifications.channel").map(str::to_owned);
+    settings
+}
+
+// The setting kinds have checked the names below. A setting that has no value yet falls back to the choice of the
+// preset.
+
+fn preset(values: &SettingValues) -> Preset {
+    values
+        .text(Preset::SETTING)
+        .parse()
+        .unwrap_or(Preset::Parlor)
+}
+
+fn layouts(values: &SettingValues, preset: &KeyLayouts) -> KeyLayouts {
+    KeyLayouts {
+        presence: choice(values, PresenceLayout::SETTING, preset.presence),
+        typing: choice(values, TypingLayout::SETTING, preset.typing),
+        recent: choice(values, RecentLayout::SETTING, preset.recent),
+    }
+}
+
+fn choice<T: std::str::FromStr>(values: &SettingValues, name: &str, preset: T) -> T {
+    match values.origin(name) {
+        SettingOrigin::Default | SettingOrigin::Preset(_) => preset,
+        _ => values.text(name).parse().unwrap_or(preset),
+    }
+}

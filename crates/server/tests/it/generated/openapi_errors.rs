@@ -1,0 +1,97 @@
+//! Error responses of a route, by status.
+
+use std::collections::BTreeMap;
+
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::COMMON_ERROR_CODES;
+use utoipa::ToSchema;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{Content, ContentBuilder, Header, Ref};
+
+use parlor_server::api_error;
+use parlor_server::http::problem::{PROBLEM_MEDIA_TYPE, Problem, ProblemBody};
+
+/// Error codes of HTTP itself, for every operation.
+pub(super) const HTTP_ERROR_CODES: &[Code] = &[
+    Code::OriginNotAllowed,
+    Code::Forbidden,
+    Code::InvalidId,
+    Code::BodyTooLarge,
+    Code::RequestTimeout,
+];
+
+/// Error responses of an operation with these error codes.
+pub(super) fn error_responses(own: &[Code]) -> Responses {
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for &code in Code::ALL {
+        if [own, COMMON_ERROR_CODES, HTTP_ERROR_CODES]
+            .iter()
+            .any(|codes| codes.contains(&code))
+        {
+            let status = api_error::http_status(code).as_u16();
+            by_status.entry(status).or_default().push(code);
+        }
+    }
+    by_status
+        .into_iter()
+        .fold(ResponsesBuilder::new(), |responses, (status, codes)| {
+            responses.response(status.to_string(), error_response(status, &codes))
+        })
+        .build()
+}
+
+fn error_response(status: u16, codes: &[Code]) -> Response {
+    let lines = codes
+        .iter()
+        .map(|code| format!("- `{code}`: {}", code.meaning()));
+    let mut response = ResponseBuilder::new()
+        .description(lines.collect::<Vec<_>>().join("\n"))
+        .content(PROBLEM_MEDIA_TYPE, content(codes));
+    if status == 401 {
+        response = response.header("WWW-Authenticate", header("Always `Bearer`."));
+    }
+    if status == 503 || status == 429 {
+        response = response.header("Retry-After", header("Seconds to wait."));
+    }
+    if status == 429 {
+        response = with_rate_limit_headers(response);
+    }
+    response.build()
+}
+
+/// Adds the rate limit headers. Responses to services do not have them.
+pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuilder {
+    let number = |about| {
+        HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(Type::Integer)))
+            .description(Some(about))
+            .build()
+    };
+    response
+        .header("RateLimit-Limit", number("Requests per window."))
+        .header("RateLimit-Remaining", number("Requests that are left."))
+        .header(
+            "RateLimit-Reset",
+            number("Seconds until the whole limit is free again."),
+        )
+}
+
+fn content(codes: &[Code]) -> Content {
+    let example = codes.first().map(|&code| {
+        let problem = Problem::new(code, code.meaning());
+        serde_json::to_value(problem.body()).unwrap_or_default()
+    });
+    ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name(ProblemBody::name())))
+        .example(example)
+        .build()
+}
+
+fn header(about: &str) -> Header {
+    HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .description(Some(about))
+        .build()
+}

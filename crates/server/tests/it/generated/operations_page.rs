@@ -1,0 +1,147 @@
+//! Generates docs/operations.md and docs/errors.md from the tables of the gateways.
+
+use parlor_chat::api::error_code::Code;
+use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
+use parlor_server::api_error;
+use parlor_server::grpc::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD};
+use parlor_server::http::routes::{OPERATIONS_WITHOUT_ROUTE, ROUTES};
+use parlor_server::socketio::event_table::{CLIENT_EVENTS, OPERATIONS_WITHOUT_EVENT};
+
+use super::openapi_errors::HTTP_ERROR_CODES;
+use super::{code_list, comma_list};
+
+const OPERATIONS: &str = "\
+# Operations
+
+<!-- Generated from the tables of the gateways; `make docs` rewrites it. -->
+
+All operations of Parlor, and how to call each by HTTP, gRPC and Socket.IO. For details see
+[openapi.json](openapi.json) or `/docs/` of a running server for HTTP, the `.proto` files or server reflection for gRPC,
+and [events.md](events.md) for Socket.IO. [errors.md](errors.md) explains the error codes.
+";
+
+const ERRORS: &str = "\
+# Errors
+
+<!-- Generated from the codes and the tables of the gateways; `make docs` rewrites it. -->
+
+Every error has a stable code for programs and a description for people, which may change. A published code keeps its
+name and its meaning.
+
+- HTTP responds with `application/problem+json`: `{type, title, status, code, detail, retryAfterMs?}`.
+- gRPC returns a status whose details contain the same code.
+- Socket.IO acknowledges an event with `{ok: false, error: {code, message, retryAfterMs?}}`. If the client did not ask
+  for an acknowledgement, the error is not reported. A handshake is rejected with `connect_error`, whose `data` is
+  `{code, message, retryAfterMs?}`.
+
+If a retry can succeed, HTTP sends `Retry-After` (whole seconds) with 429 and 503, and gRPC sends a `RetryInfo`.
+
+| code | meaning | HTTP | gRPC | retry can succeed |
+|---|---|---|---|---|
+";
+
+/// Text of docs/operations.md.
+pub(super) fn text() -> String {
+    let mut text = String::from(OPERATIONS);
+    let mut group = "";
+    for info in ALL_OPERATIONS {
+        let own = info.name.split('.').next().unwrap_or_default();
+        if own != group {
+            group = own;
+            text += &format!(
+                "\n## {group}\n\n| operation | HTTP | gRPC | Socket.IO | error codes |\n|---|---|---|---|---|\n"
+            );
+        }
+        text += &operation_row(info);
+    }
+    text += &format!(
+        "\nError codes of every operation: {}. Error codes of HTTP itself: {}.\n",
+        code_list(COMMON_ERROR_CODES),
+        code_list(HTTP_ERROR_CODES)
+    );
+    let absent = OPERATIONS_WITHOUT_ROUTE.iter().map(|row| ("HTTP", row));
+    let absent = absent.chain(OPERATIONS_WITHOUT_METHOD.iter().map(|row| ("gRPC", row)));
+    let absent = absent.chain(
+        OPERATIONS_WITHOUT_EVENT
+            .iter()
+            .map(|row| ("Socket.IO", row)),
+    );
+    text += "\n## Not offered\n\n| operations | not by | reason |\n|---|---|---|\n";
+    for (gateway, (operations, reason)) in absent {
+        let names = comma_list(operations.iter().map(|info| format!("`{}`", info.name)));
+        text += &format!("| {names} | {gateway} | {reason} |\n");
+    }
+    text
+}
+
+fn operation_row(info: &OperationInfo) -> String {
+    let routes = ROUTES.iter().filter(|route| route.info == *info);
+    let routes = routes.map(|route| format!("`{} {}`", route.method, route.path));
+    let methods = METHOD_OPERATIONS
+        .iter()
+        .filter(|(_, operation)| operation == info);
+    let methods = methods.map(|(method, _)| format!("`{method}`"));
+    let events = CLIENT_EVENTS.iter();
+    let events = events.filter(|event| event.operation == Some(*info));
+    let events = events.map(|event| format!("`{}`", event.name));
+    format!(
+        "| `{}`<br>{} | {} | {} | {} | {} |\n",
+        info.name,
+        info.summary,
+        comma_list(routes),
+        comma_list(methods),
+        comma_list(events),
+        code_list(info.codes)
+    )
+}
+
+/// Text of docs/errors.md.
+pub(super) fn errors() -> String {
+    let rows = Code::ALL.iter().map(|&code| {
+        let retryable = if code.is_retryable() { "yes" } else { "no" };
+        format!(
+            "| `{code}` | {} | {} | `{}` | {retryable} |\n",
+            code.meaning(),
+            api_error::http_status(code).as_u16(),
+            grpc_code_name(api_error::grpc_code(code))
+        )
+    });
+    ERRORS.to_owned() + &rows.collect::<String>()
+}
+
+/// Name of a gRPC code as in the gRPC documentation: `UNAVAILABLE` for `Unavailable`.
+fn grpc_code_name(code: tonic::Code) -> String {
+    let mut spelled = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !spelled.is_empty() {
+            spelled.push('_');
+        }
+        spelled.push(letter.to_ascii_uppercase());
+    }
+    spelled
+}
+
+#[test]
+fn every_operation_is_offered_by_each_gateway_or_has_a_reason_why_not() {
+    let http = ROUTES.iter().map(|route| route.info);
+    let grpc = METHOD_OPERATIONS.iter().map(|(_, info)| *info);
+    let socketio = CLIENT_EVENTS.iter().filter_map(|event| event.operation);
+    let gateways: [(Vec<OperationInfo>, &[_]); 3] = [
+        (http.collect(), OPERATIONS_WITHOUT_ROUTE),
+        (grpc.collect(), OPERATIONS_WITHOUT_METHOD),
+        (socketio.collect(), OPERATIONS_WITHOUT_EVENT),
+    ];
+    for (offered, not_offered) in gateways {
+        for info in ALL_OPERATIONS {
+            let reasons = not_offered.iter().filter(|(all, _)| all.contains(info));
+            let count = reasons.filter(|(_, reason)| !reason.is_empty()).count();
+            assert_eq!(count, usize::from(!offered.contains(info)), "{}", info.name);
+        }
+        for info in offered
+            .iter()
+            .chain(not_offered.iter().flat_map(|(all, _)| *all))
+        {
+            assert!(ALL_OPERATIONS.contains(info), "{}", info.name);
+        }
+    }
+}
