@@ -137,7 +137,7 @@ impl StoreFixture {
             data_folder: data,
             clock,
             // The heartbeats of a large node are one long pipeline, which may take long on a busy machine.
-            timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
             ..options
         });
         Ok(Self {

@@ -206,7 +206,7 @@ fn device(number: usize) -> anyhow::Result<Device> {
         user: UserId::new(user(number))?,
         id: DeviceId::new(format!("device-{number}"))?,
         socket: Some(SocketId::new(format!("socket-{number}-0123456789"))?),
-        info: None,
+        client_info: None,
     })
 }
 

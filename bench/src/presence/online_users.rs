@@ -83,7 +83,7 @@ impl Crowd {
     pub async fn make_deadlines_due(&self, users: &[UserId]) -> anyhow::Result<()> {
         let mut pipe = redis::pipe();
         for user in users {
-            let index = self.keys.presence_deadlines(DeadlineShard::of(user));
+            let index = self.keys.presence_deadlines(DeadlineShard::for_user(user));
             let now = self.ground.store.clock().now_ms();
             pipe.cmd("ZADD").arg(index).arg(now).arg(user).ignore();
         }

@@ -18,7 +18,7 @@ use parlor_chat::api::error::{Error, Result as ChatResult};
 use parlor_chat::api::operation::{AuthRequirement, Operation};
 use parlor_chat::ids::{DeviceId, LimiterId};
 use parlor_chat::limits::RateLimitDecision;
-use parlor_chat::sessions::{ConnectionRegistration, Ended, SessionEndWaiter};
+use parlor_chat::sessions::{ConnectionRegistration, SessionEndHandler, SessionEndWaiter};
 use tokio::sync::watch;
 
 use crate::api_error::ApiError;
@@ -177,10 +177,10 @@ impl AppState {
         &self,
         caller: Caller,
         device: Option<&DeviceId>,
-        ended: Ended,
+        handler: Arc<dyn SessionEndHandler>,
     ) -> Result<(Caller, Option<ConnectionRegistration>), ApiError> {
         let chat = self.chat()?;
-        let admitted = pin!(chat.sessions().admit_connection(caller, device, ended));
+        let admitted = pin!(chat.sessions().admit_connection(caller, device, handler));
         self.run_with_breaker(chat, admitted).await
     }
 

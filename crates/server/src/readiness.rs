@@ -27,7 +27,7 @@ impl ReadinessTimeouts {
     /// Timeouts from the settings.
     pub fn new(config: &Config) -> Self {
         Self {
-            store: config.store.timeout,
+            store: config.store.request_timeout,
             database: config.database.timeout.min(MAX_DATABASE_TIMEOUT),
         }
     }

@@ -7,36 +7,18 @@
 
 use crate::api::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
+use crate::keys::named_enum;
 use crate::membership::Members;
 
-/// Role of a caller, which decides what the caller may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// A person without further rights.
-    #[default]
-    User,
-    /// A person who may administer other users.
-    Admin,
-    /// Another service, which may act for any user.
-    Service,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: &'static [Self] = &[Self::User, Self::Admin, Self::Service];
-
-    /// The name of the role in a token.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Admin => "admin",
-            Self::Service => "service",
-        }
-    }
-
-    /// Parses the name of a role.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|role| role.name() == name)
+named_enum! {
+    /// Role of a caller, which decides what the caller may do.
+    pub enum Role {
+        /// A person without further rights.
+        User = "user",
+        /// A person who may administer other users.
+        Admin = "admin",
+        /// Another service, which may act for any user.
+        Service = "service",
     }
 }
 
@@ -132,6 +114,16 @@ impl Caller {
             return Err(Error::ReadOnlySession);
         }
         Ok(())
+    }
+
+    /// Fails unless the caller is an admin or a service. `action` completes "only admins and services may …".
+    pub fn require_admin_or_service(&self, action: &str) -> Result<()> {
+        match self.role {
+            Role::Admin | Role::Service => Ok(()),
+            Role::User => Err(Error::Forbidden(format!(
+                "only admins and services may {action}"
+            ))),
+        }
     }
 
     fn require_same_user(&self, user: &UserId) -> Result<()> {
@@ -231,7 +223,7 @@ mod tests {
     #[test]
     fn every_role_has_a_name_that_leads_back_to_it() {
         for role in Role::ALL {
-            assert_eq!(Role::named(role.name()), Some(*role));
+            assert_eq!(Role::parse(role.name()), Some(*role));
         }
     }
 }

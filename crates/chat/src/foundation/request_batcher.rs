@@ -30,7 +30,7 @@ impl<Q, A> Default for RequestBatcher<Q, A> {
 impl<Q, A> RequestBatcher<Q, A> {
     /// Submits a request and waits for the response. If this caller becomes the leader, `answer` is called with all
     /// queued requests and returns the responses in their order.
-    pub(crate) async fn ask(
+    pub(crate) async fn submit(
         &self,
         question: Q,
         answer: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
@@ -75,21 +75,21 @@ mod tests {
 
     #[tokio::test]
     async fn requests_that_arrive_during_a_batch_form_the_next_batch() {
-        let (together, go) = (Arc::new(RequestBatcher::default()), Arc::new(Notify::new()));
+        let (batcher, go) = (Arc::new(RequestBatcher::default()), Arc::new(Notify::new()));
         let first = tokio::spawn({
-            let (together, go) = (Arc::clone(&together), Arc::clone(&go));
+            let (batcher, go) = (Arc::clone(&batcher), Arc::clone(&go));
             async move {
                 let slow = async |questions: &[u32]| {
                     go.notified().await;
                     with_count(questions).await
                 };
-                together.ask(0, slow).await
+                batcher.submit(0, slow).await
             }
         });
         yield_now().await;
         let others = [1, 2, 300, 4].map(|question| {
-            let together = Arc::clone(&together);
-            tokio::spawn(async move { together.ask(question, with_count).await })
+            let batcher = Arc::clone(&batcher);
+            tokio::spawn(async move { batcher.submit(question, with_count).await })
         });
         yield_now().await;
         go.notify_one();
@@ -103,16 +103,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_does_not_wait_for_later_batches() {
-        let together = Arc::new(RequestBatcher::default());
+        let batcher = Arc::new(RequestBatcher::default());
         let (go, stuck) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let ask = |question: u32, wait: &Arc<Notify>| {
-            let (together, wait) = (Arc::clone(&together), Arc::clone(wait));
+            let (batcher, wait) = (Arc::clone(&batcher), Arc::clone(wait));
             tokio::spawn(async move {
                 let slow = async |questions: &[u32]| {
                     wait.notified().await;
                     with_count(questions).await
                 };
-                together.ask(question, slow).await
+                batcher.submit(question, slow).await
             })
         };
         let first = ask(1, &go);
@@ -140,23 +140,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_batch_does_not_block_the_next_batch() {
-        let together = Arc::new(RequestBatcher::default());
+        let batcher = Arc::new(RequestBatcher::default());
         let given_up = tokio::spawn({
-            let together = Arc::clone(&together);
+            let batcher = Arc::clone(&batcher);
             async move {
-                together
-                    .ask(1, async |_: &[u32]| std::future::pending().await)
+                batcher
+                    .submit(1, async |_: &[u32]| std::future::pending().await)
                     .await
             }
         });
         let left = tokio::spawn({
-            let together = Arc::clone(&together);
-            async move { together.ask(2, with_count).await }
+            let batcher = Arc::clone(&batcher);
+            async move { batcher.submit(2, with_count).await }
         });
         yield_now().await;
         given_up.abort();
         assert_eq!(left.await.unwrap(), Some((2, 1)));
-        assert_eq!(together.ask(3, async |_: &[u32]| Vec::new()).await, None);
-        assert_eq!(together.ask(4, with_count).await, Some((4, 1)));
+        assert_eq!(batcher.submit(3, async |_: &[u32]| Vec::new()).await, None);
+        assert_eq!(batcher.submit(4, with_count).await, Some((4, 1)));
     }
 }

@@ -167,7 +167,7 @@ impl ClaimRules {
 }
 
 fn role_claim(claims: &TokenClaims) -> Result<Role, AuthError> {
-    let named = text_claim("role", &claims.role)?.map_or(Some(Role::User), Role::named);
+    let named = text_claim("role", &claims.role)?.map_or(Some(Role::User), Role::parse);
     named.ok_or_else(|| AuthError::claim("role", "is not one of user, admin, service"))
 }
 

@@ -50,7 +50,7 @@ pub fn run(
         args.format
     } {
         SchemaFormat::Markdown => {
-            output.write_line(&reference::reference_markdown(settings, cluster)?)?
+            output.write_line(&reference::reference_markdown(settings, cluster)?)?;
         }
         SchemaFormat::Json => output.write_line(&reference::reference_json(settings, cluster)?)?,
         SchemaFormat::Table => {

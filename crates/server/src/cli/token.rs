@@ -52,7 +52,7 @@ fn role_parser() -> impl TypedValueParser<Value = Role> {
         })
     };
     PossibleValuesParser::new(Role::ALL.iter().map(value))
-        .try_map(|name| Role::named(&name).ok_or("unknown role"))
+        .try_map(|name| Role::parse(&name).ok_or("unknown role"))
 }
 
 fn parse_ttl(text: &str) -> Result<Duration, String> {

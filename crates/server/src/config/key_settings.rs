@@ -38,13 +38,11 @@ pub fn key_layout_settings() -> Vec<Setting> {
 /// Declares the setting of a TTL.
 pub fn ttl_setting(name: TtlName) -> Setting {
     let default = Duration::from_secs(name.default_seconds(&Preset::Parlor.layouts()));
-    let meaning = name.description();
-    let doc = format!("{}{}.", meaning[..1].to_uppercase(), &meaning[1..]);
     setting(
         name.name(),
         SettingKind::Duration(MIN_TTL_MS),
         duration::format(default),
-        doc,
+        name.description(),
     )
 }
 

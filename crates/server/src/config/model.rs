@@ -124,7 +124,7 @@ pub(super) fn build_config(
 ) -> Result<Config, Vec<ConfigProblem>> {
     let mut problems = Vec::new();
     let keys = key_settings::key_settings(values);
-    if let Err(error) = keys.check() {
+    if let Err(error) = keys.validate() {
         problems.push(ConfigProblem::new(
             origin_of_first_set(values, error.settings()),
             error.to_string(),
@@ -258,7 +258,7 @@ fn store_options(values: &SettingValues, url: StoreUrl, data: PathBuf) -> StoreO
     StoreOptions {
         data_folder: (url == StoreUrl::Embedded).then_some(data),
         url,
-        timeout: values.time("store.timeout"),
+        request_timeout: values.time("store.timeout"),
         connections_per_server: usize::try_from(values.number("store.connections")).unwrap_or(1),
         key_prefix: values.text("keys.prefix").to_owned(),
         ca_cert: path("store.ca_cert"),
@@ -279,7 +279,8 @@ fn store_url(values: &SettingValues) -> Result<StoreUrl, ConfigProblem> {
         | StoreUrl::Sentinel { credentials, .. }
         | StoreUrl::Cluster { credentials, .. } => {
             let own = credentials.password.take();
-            credentials.password = own.or_else(|| values.optional("store.password").map(str::to_owned));
+            credentials.password =
+                own.or_else(|| values.optional("store.password").map(str::to_owned));
         }
     }
     Ok(url)

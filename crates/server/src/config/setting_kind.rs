@@ -104,7 +104,7 @@ impl SettingKind {
             SettingKind::RequiredFolder if text.is_empty() => Err(wrong()),
             SettingKind::RequiredFolder => Ok(SettingValue::Text(text.to_owned())),
             SettingKind::Node if text.is_empty() => Ok(SettingValue::Text(String::new())),
-            SettingKind::Node => match IdKind::Node.check(text) {
+            SettingKind::Node => match IdKind::Node.validate(text) {
                 Ok(()) => Ok(SettingValue::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },

@@ -48,7 +48,7 @@ pub(super) fn with_error_code(status: &Status) -> Option<Status> {
         _ => return None,
     };
     let detail = match status.message() {
-        "" => code.meaning(),
+        "" => code.description(),
         message => message,
     };
     Some(ApiError::new(code, detail).into())

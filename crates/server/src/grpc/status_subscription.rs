@@ -73,7 +73,7 @@ async fn wait_for_session_end(session: Option<&mut SessionEndWaiter>) -> ApiErro
     let Some(session) = session else {
         return std::future::pending().await;
     };
-    match session.ended().await {
+    match session.wait().await {
         SessionEndReason::Blocked => Error::SessionBlocked.into(),
         SessionEndReason::Logout | SessionEndReason::Replaced => Error::SessionExpired.into(),
     }

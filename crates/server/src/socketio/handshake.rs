@@ -14,7 +14,7 @@ use parlor_chat::api::error::Error;
 use parlor_chat::api::error_code::Code;
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::presence::Device;
-use parlor_chat::sessions::Ended;
+use parlor_chat::sessions::SessionEndHandler;
 use parlor_socketio::{ConnectError, ConnectRequest};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -42,7 +42,7 @@ impl SocketIoGateway {
         let device = device_of(&user, &request, handshake.device_id.as_deref())?;
         let named = handshake.device_id.as_ref().map(|_| &device.id);
         let closer = SessionEndCloser::of(self);
-        let on_end = Arc::clone(&closer) as Ended;
+        let on_end = Arc::clone(&closer) as Arc<dyn SessionEndHandler>;
         let (caller, registration) = self.app.admit_connection(caller, named, on_end).await?;
         let session = SessionBinding {
             closer,
@@ -169,8 +169,10 @@ fn device_of(
     if let Some(named) = named {
         device.id = DeviceId::new(named).map_err(Error::from)?;
     }
-    device.info = request.client.user_agent.as_deref().map(str::to_owned);
-    Ok(device)
+    Ok(match &request.client.user_agent {
+        Some(user_agent) => device.with_client_info(user_agent),
+        None => device,
+    })
 }
 
 /// Builds the CONNECT_ERROR of a rejected handshake.

@@ -122,7 +122,7 @@ fn begin_join(
             return Err(Error::TooMany {
                 items: "joined conversations",
                 given: max + 1,
-                max: max,
+                max,
             }
             .into());
         }

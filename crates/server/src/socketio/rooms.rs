@@ -118,7 +118,7 @@ impl ConversationSockets {
                 None if is_known => {}
                 None => joined.socket.send(frame),
                 Some(held) if held.0.len() < MAX_HELD_FRAMES => {
-                    held.0.push((position, frame.clone()))
+                    held.0.push((position, frame.clone()));
                 }
                 // This reason sends no DISCONNECT packet, so the client reconnects and resumes.
                 Some(_) => joined.socket.disconnect(DisconnectReason::ServerShutdown),

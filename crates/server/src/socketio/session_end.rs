@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use parlor_chat::sessions::{ConnectionRegistration, Ending, SessionEndReason};
+use parlor_chat::sessions::{ConnectionRegistration, SessionEndHandler, SessionEndReason};
 
 use super::bodies::SessionCloseReason;
 use super::{GatewaySocket, SocketIoGateway};
@@ -56,8 +56,8 @@ impl SessionEndCloser {
     }
 }
 
-impl Ending for SessionEndCloser {
-    fn ended(&self, reason: SessionEndReason) {
+impl SessionEndHandler for SessionEndCloser {
+    fn session_ended(&self, reason: SessionEndReason) {
         let reason = SessionCloseReason::from(reason);
         if let Some(socket) = self.socket_or_remember(reason)
             && let Some(gateway) = self.gateway.upgrade()

@@ -18,7 +18,7 @@ mod model;
 mod native;
 mod operations;
 
-use parlor_store::{StoreErrorClass, LuaScript, ScriptCall, classify_error, script};
+use parlor_store::{LuaScript, ScriptCall, StoreErrorClass, classify_error, script};
 use redis::{ErrorKind, FromRedisValue, RedisError};
 
 use crate::api::error::{Error, Result};
@@ -121,13 +121,8 @@ impl RateLimiter {
     /// Takes a counted message back, because it was not sent. Does nothing without a counter. If the window of the
     /// message is over, the counter of the current window is reduced.
     pub async fn refund_message(&self, user: &UserId) -> Result<()> {
-        let call = self.give_back_call(user);
+        let call = REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user));
         self.run_message_script(call, user).await
-    }
-
-    /// [`refund_message`](Self::refund_message) for a pipeline. A repeated call refunds twice.
-    pub fn give_back_call(&self, user: &UserId) -> ScriptCall {
-        REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user))
     }
 
     async fn run_message_script<T: FromRedisValue>(

@@ -10,7 +10,10 @@ use redis::Value;
 pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [key] = step.keys_at(0)?;
     let [limit_text, window_text] = step.args_at(0)?;
-    let (limit, window) = (parse_number_arg(limit_text)?, parse_number_arg(window_text)?);
+    let (limit, window) = (
+        parse_number_arg(limit_text)?,
+        parse_number_arg(window_text)?,
+    );
     let used = match step.get(key)? {
         None => Some(0.0),
         Some(text) => parse_integer(&text),

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::model::{RateLimit, RateLimitAlgorithm, RateLimitDecision};
-use crate::api::caller::{Caller, Role};
-use crate::api::error::{Error, Result};
+use crate::api::caller::Caller;
+use crate::api::error::Result;
 use crate::api::error_code::Code;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
@@ -52,10 +52,7 @@ impl Operation for CheckLimit {
     type Reply = RateLimitDecision;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<RateLimitDecision> {
-        if caller.role == Role::User {
-            let text = "only services and admins may check rate limits";
-            return Err(Error::Forbidden(text.into()));
-        }
+        caller.require_admin_or_service("check rate limits")?;
         let id = LimiterId::new(&self.key)?;
         let window = Duration::from_millis(self.window_ms);
         let limit = RateLimit::new(self.algorithm, self.limit, window)?;

@@ -118,7 +118,7 @@ impl Presence {
         };
         let call = call
             .arg(&held.device.id)
-            .arg(self.local_node.epoch())
+            .arg(self.local_node.boot_id())
             .arg(held.connected_at.to_iso8601())
             .arg(mode);
         match how {

@@ -39,7 +39,7 @@ impl Presence {
     pub async fn sweep(&self) -> Result<usize> {
         let mut looked = 0;
         for _ in 0..MAX_ROUNDS {
-            if !self.local_node.may_judge() {
+            if !self.local_node.may_expire_others() {
                 break;
             }
             let shards = self.due_shards().await?;

@@ -6,7 +6,7 @@ use redis::pipe;
 
 use super::Presence;
 use super::local_devices::{LocalDevice, device_key};
-use super::register::{NO_SOCKET, RegistrationReason};
+use super::register::RegistrationReason;
 use super::script_call::{PresenceScriptArgs, query_each};
 use crate::api::error::Result;
 use crate::background::log_failure;
@@ -40,7 +40,7 @@ impl Presence {
             presence: self,
             beats: self.devices.lock().start_flush(),
         };
-        let (mut unknown, mut ended) = (Vec::new(), Vec::new());
+        let (mut unknown_devices, mut removed_devices) = (Vec::new(), Vec::new());
         while !unwritten.beats.is_empty() {
             let from = unwritten
                 .beats
@@ -50,44 +50,39 @@ impl Presence {
             for (held, reply) in unwritten.beats.drain(from..).zip(written) {
                 log_failure("write a heartbeat", &reply);
                 match reply {
-                    Ok(REPLY_UNKNOWN_DEVICE) => unknown.push(held),
-                    Ok(REPLY_DEVICE_REMOVED) => ended.push(held),
+                    Ok(REPLY_UNKNOWN_DEVICE) => unknown_devices.push(held),
+                    Ok(REPLY_DEVICE_REMOVED) => removed_devices.push(held),
                     _ => {}
                 }
             }
         }
-        let anew = self.devices.lock().finish_flush(unknown);
-        for (at, chunk) in anew.chunks(MAX_REGISTRATIONS_PER_PIPELINE).enumerate() {
-            if let Err(error) = self
-                .register_devices(chunk, RegistrationReason::Restore)
-                .await
-            {
-                let mut local = self.devices.lock();
-                for held in &anew[at * MAX_REGISTRATIONS_PER_PIPELINE..] {
-                    local.buffer_heartbeat(&held.device, held.connected_at);
-                }
-                return Err(error);
+        let to_register = self.devices.lock().finish_flush(unknown_devices);
+        let (unregistered, result) = self.register_in_batches(&to_register).await;
+        {
+            let mut devices = self.devices.lock();
+            for held in unregistered {
+                devices.buffer_heartbeat(&held.device, held.connected_at);
             }
         }
-        for held in ended {
+        result?;
+        for held in removed_devices {
             self.drop_socket(&held, true).await?;
         }
         Ok(())
     }
 
     async fn write_heartbeats(&self, beats: &[LocalDevice]) -> Result<Vec<Result<u8>>> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
+        let args = PresenceScriptArgs::new(&self.ctx);
         let keys = self.ctx.keys();
         let ttl = keys.ttl(TtlName::Presence);
         let mut pipe = pipe();
         for held in beats {
             let device = &held.device;
-            let call = steps.call(|it| &it.beat, &device.user);
-            let epoch = device
-                .socket
-                .as_ref()
-                .map_or(NO_SOCKET, |_| self.local_node.epoch());
-            let call = call.arg(&device.id).arg(self.local_node.id()).arg(epoch);
+            let call = args.call(|it| &it.beat, &device.user);
+            let call = call
+                .arg(&device.id)
+                .arg(self.local_node.id())
+                .arg(self.holder(device));
             pipe.add_command(call.arg(held.connected_at.as_millis()).cmd());
             match &device.socket {
                 Some(socket) => pipe
@@ -102,7 +97,7 @@ impl Presence {
                     .cmd("ZADD")
                     .arg(keys.presence_deadlines(DeadlineShard::for_user(&device.user)))
                     .arg("NX")
-                    .arg(steps.now.saturating_add(ttl).as_millis())
+                    .arg(args.now.saturating_add(ttl).as_millis())
                     .arg(&device.user),
             };
             pipe.ignore();
@@ -117,23 +112,31 @@ impl Presence {
 
     /// Registers the queued sockets.
     async fn register_queued(&self) -> Result<()> {
-        let owed = self
+        let queued = self
             .devices
             .lock()
             .take_registrations(MAX_REGISTRATIONS_PER_FLUSH);
-        for (at, chunk) in owed.chunks(MAX_REGISTRATIONS_PER_PIPELINE).enumerate() {
-            if let Err(error) = self
-                .register_devices(chunk, RegistrationReason::Restore)
-                .await
-            {
-                let rest = &owed[at * MAX_REGISTRATIONS_PER_PIPELINE..];
-                self.devices
-                    .lock()
-                    .queue_registrations(rest.iter().map(|it| device_key(&it.device)));
-                return Err(error);
+        let (unregistered, result) = self.register_in_batches(&queued).await;
+        let unregistered = unregistered.iter().map(|held| device_key(&held.device));
+        self.devices.lock().queue_registrations(unregistered);
+        result
+    }
+
+    /// Restores devices in several pipelines. After a failure, returns the devices that were not registered.
+    async fn register_in_batches<'a>(
+        &self,
+        devices: &'a [LocalDevice],
+    ) -> (&'a [LocalDevice], Result<()>) {
+        let mut rest = devices;
+        while !rest.is_empty() {
+            let (batch, after) = rest.split_at(rest.len().min(MAX_REGISTRATIONS_PER_PIPELINE));
+            let registered = self.register_devices(batch, RegistrationReason::Restore);
+            if let Err(error) = registered.await {
+                return (rest, Err(error));
             }
+            rest = after;
         }
-        Ok(())
+        (rest, Ok(()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Presence;
+use super::{Presence, PreviousRun};
 use crate::api::error::Result;
 use crate::background::{BackgroundTask, BackgroundTasks, log_failure};
 use crate::nodes::LeaseRenewal;
@@ -16,10 +16,14 @@ const WATCH_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 impl Presence {
     /// Takes the node's lease. No device may connect before.
     pub async fn start(&self) -> Result<()> {
-        self.local_node.register().await?;
+        self.local_node.acquire_lease().await?;
         let epoch = self.ctx.store_epoch();
         self.devices.lock().update_store_epoch(epoch);
-        *self.started_at.lock() = Some(self.ctx.now());
+        let grace_end = self
+            .ctx
+            .now()
+            .saturating_add(self.local_node.grace_period());
+        *self.previous_run.lock() = PreviousRun::ReapAfter(grace_end);
         Ok(())
     }
 
@@ -27,7 +31,7 @@ impl Presence {
     /// store epoch changed, the store may have lost them. In both cases all sockets are queued for registration, in
     /// random order, and their heartbeats wait for it.
     pub async fn renew(&self) -> Result<()> {
-        let renewal = self.local_node.renew().await?;
+        let renewal = self.local_node.renew_lease().await?;
         let epoch = self.ctx.store_epoch();
         let mut local = self.devices.lock();
         if local.update_store_epoch(epoch) || renewal == LeaseRenewal::Lost {
@@ -68,7 +72,7 @@ impl Presence {
                 self,
                 BACKGROUND_INTERVAL,
                 "remove the devices of dead nodes",
-                |it| async move { it.reap_dead_nodes().await.map(drop) },
+                |it| async move { it.reap_dead_nodes().await },
             ),
             BackgroundTask::spawn_periodic(
                 self,

@@ -60,7 +60,7 @@ pub(super) struct LocalDevices {
     registration_hasher: RandomState,
     /// Running registrations, and how the socket departed meanwhile, if it did. Its departure may have reached the
     /// store before the registration, so it is written again afterwards.
-    start_registration: HashMap<SocketId, Option<Departure>>,
+    registrations_in_flight: HashMap<SocketId, Option<Departure>>,
     /// Departures that could not be written to the store.
     deferred_departures: Vec<(LocalDevice, Departure)>,
     /// Sockets that the gateway has to close, because their device was removed or the user has too many devices.
@@ -102,7 +102,7 @@ impl LocalDevices {
             self.users.remove(&device.user);
         }
         let socket = held.device.socket.as_ref();
-        if let Some(went) = socket.and_then(|socket| self.start_registration.get_mut(socket)) {
+        if let Some(went) = socket.and_then(|socket| self.registrations_in_flight.get_mut(socket)) {
             *went = Some(how);
         }
         Some(held)
@@ -206,9 +206,9 @@ impl LocalDevices {
     }
 
     /// Starts the registration of these devices.
-    pub(super) fn registrations_in_flight(&mut self, devices: &[LocalDevice]) {
+    pub(super) fn start_registration(&mut self, devices: &[LocalDevice]) {
         let sockets = devices.iter().filter_map(|it| it.device.socket.clone());
-        self.start_registration
+        self.registrations_in_flight
             .extend(sockets.map(|socket| (socket, None)));
     }
 
@@ -225,7 +225,7 @@ impl LocalDevices {
             let Some(socket) = &known.device.socket else {
                 continue;
             };
-            let went = self.start_registration.remove(socket).flatten();
+            let went = self.registrations_in_flight.remove(socket).flatten();
             let key = device_key(&known.device);
             let of_user = self.users.get_mut(&key.0);
             let held = of_user.and_then(|devices| find_device(devices, &key.1));
@@ -312,7 +312,7 @@ impl LocalDevices {
     pub(super) fn drain(&mut self) -> Vec<LocalDevice> {
         self.heartbeats.clear();
         self.registration_queue.clear();
-        for went in self.start_registration.values_mut() {
+        for went in self.registrations_in_flight.values_mut() {
             *went = Some(Departure::ConnectionLost);
         }
         let users = std::mem::take(&mut self.users);

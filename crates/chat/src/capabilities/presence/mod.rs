@@ -43,7 +43,6 @@ mod script_call;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use parlor_store::{LuaScript, script};
@@ -61,11 +60,11 @@ use crate::nodes::LocalNode;
 
 pub use self::model::{Device, LiveDevice, PresenceStatus, UserStatus};
 pub use self::operations::{
-    Count, CountPresence, Devices, GetPresence, Heartbeat, HeartbeatReply, ListDevices,
+    CountPresence, DeviceList, GetPresence, Heartbeat, HeartbeatReply, ListDevices, PresenceCount,
     PresenceWatch, QueryPresence, RemoveDevice, SetPresence, UserStatusList, WatchPresence,
 };
 pub use self::query::MAX_USERS_PER_QUERY;
-pub use self::register::{MAX_DEVICES_PER_USER, MOST_INFO};
+pub use self::register::MAX_DEVICES_PER_USER;
 pub use self::watch::{MAX_WATCHED_USERS, PresenceWatcher};
 
 static LOWER_DEADLINE: LuaScript = script!("scripts/lower_deadline.lua");
@@ -80,10 +79,18 @@ pub struct Presence {
     watchers: Arc<WatcherRegistry>,
     /// Wakes [`next_socket_to_close`](Self::next_socket_to_close).
     socket_close_requested: Notify,
-    /// True if the devices of this node's previous run are removed.
-    previous_run_reaped: AtomicBool,
-    /// Start of this run. `None` before [`start`](Self::start).
-    started_at: Mutex<Option<Timestamp>>,
+    previous_run: Mutex<PreviousRun>,
+}
+
+/// Whether the devices of this node's previous run are removed.
+#[derive(Debug, Clone, Copy)]
+enum PreviousRun {
+    /// This run has not [started](Presence::start).
+    Unknown,
+    /// The devices are removed at this time; until then their clients can reconnect.
+    ReapAfter(Timestamp),
+    /// The devices are removed.
+    Reaped,
 }
 
 impl Presence {
@@ -96,8 +103,7 @@ impl Presence {
             local_node,
             devices: Mutex::default(),
             flush_lock: tokio::sync::Mutex::default(),
-            previous_run_reaped: AtomicBool::new(false),
-            started_at: Mutex::default(),
+            previous_run: Mutex::new(PreviousRun::Unknown),
         }
     }
 

@@ -5,44 +5,31 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ids::{DeviceId, NodeId, SocketId, UserId};
+use crate::keys::named_enum;
 
-/// Status of a user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PresenceStatus {
-    /// The user is connected.
-    Online,
-    /// Connected, but away.
-    Away,
-    /// Connected, do not disturb.
-    Busy,
-    /// Not connected; as a wanted status: connected, but invisible.
-    Offline,
-}
+/// Maximum length of a client description in bytes; a longer one is truncated.
+const MAX_CLIENT_INFO_BYTES: usize = 256;
 
-impl PresenceStatus {
-    /// The value in keys and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Online => "online",
-            Self::Away => "away",
-            Self::Busy => "busy",
-            Self::Offline => "offline",
-        }
-    }
-
-    /// Parses the value in keys and on the wire.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Online, Self::Away, Self::Busy, Self::Offline]
-            .into_iter()
-            .find(|status| status.name() == word)
+named_enum! {
+    /// Status of a user.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PresenceStatus {
+        /// The user is connected.
+        Online = "online",
+        /// Connected, but away.
+        Away = "away",
+        /// Connected, do not disturb.
+        Busy = "busy",
+        /// Not connected; as a wanted status: connected, but invisible.
+        Offline = "offline",
     }
 }
 
 impl FromRedisValue for PresenceStatus {
     fn from_redis_value(value: Value) -> Result<Self, ParsingError> {
         let word = String::from_redis_value(value)?;
-        Self::named(&word).ok_or_else(|| ParsingError::from(format!("{word:?} is not a status")))
+        Self::parse(&word).ok_or_else(|| ParsingError::from(format!("{word:?} is not a status")))
     }
 }
 
@@ -56,8 +43,8 @@ pub struct Device {
     /// Socket that holds the device on this node. `None` for a device that sends requests only; its heartbeats alone
     /// keep it present.
     pub socket: Option<SocketId>,
-    /// Client description, for example the user agent; the first 256 bytes are kept.
-    pub info: Option<String>,
+    /// Client description, for example the user agent; set it with [`with_client_info`](Self::with_client_info).
+    pub client_info: Option<String>,
 }
 
 impl Device {
@@ -67,7 +54,7 @@ impl Device {
             user,
             id: socket.clone().into(),
             socket: Some(socket),
-            info: None,
+            client_info: None,
         }
     }
 
@@ -77,8 +64,16 @@ impl Device {
             user,
             id,
             socket: None,
-            info: None,
+            client_info: None,
         }
+    }
+
+    /// Sets the client description, of which the first 256 bytes are kept.
+    #[must_use]
+    pub fn with_client_info(mut self, info: &str) -> Self {
+        let end = info.floor_char_boundary(MAX_CLIENT_INFO_BYTES);
+        self.client_info = Some(info[..end].to_owned());
+        self
     }
 }
 

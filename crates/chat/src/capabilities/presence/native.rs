@@ -4,8 +4,8 @@
 //! replies and publishes what the Lua script does; a test compares both.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_digits, push_integer,
-    parse_number_arg,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_digits, parse_lua_number,
+    parse_number_arg, push_integer,
 };
 use redis::Value;
 
@@ -86,7 +86,10 @@ fn connect_first_device(
         }
     }
     let (now, ttl) = (parse_number_arg(now)?, parse_number_arg(ttl)?);
-    let before = held.as_deref().and_then(parse_lua_number).unwrap_or_default();
+    let before = held
+        .as_deref()
+        .and_then(parse_lua_number)
+        .unwrap_or_default();
     let (version, latest) = ((before + 1.0).max(now), now + ttl);
     let (version_text, latest_text) = (format_integer(version), format_integer(latest));
     let info_field = [b"i:", id].concat();

@@ -13,9 +13,6 @@ use crate::chat::Chat;
 use crate::clock::duration_millis;
 use crate::ids::{DeviceId, UserId};
 
-/// Device id of a request that names no device.
-const DEFAULT_DEVICE_ID: &str = "api";
-
 /// Returns the status of a user. Every caller with a token may call it.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -131,7 +128,7 @@ pub struct ListDevices {
 
 /// Live devices of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Devices {
+pub struct DeviceList {
     /// The live devices, ordered by id.
     pub devices: Vec<LiveDevice>,
 }
@@ -142,12 +139,12 @@ impl Operation for ListDevices {
         summary: "Lists the live devices of a user",
         codes: &[Code::InvalidId, Code::Forbidden],
     };
-    type Reply = Devices;
+    type Reply = DeviceList;
 
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Devices> {
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<DeviceList> {
         let user = caller.authorize_self_or_admin(&self.user_id)?;
         let devices = chat.presence().devices(&user).await?;
-        Ok(Devices { devices })
+        Ok(DeviceList { devices })
     }
 }
 
@@ -224,7 +221,7 @@ pub struct CountPresence {}
 
 /// Number of connected users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Count {
+pub struct PresenceCount {
     /// Number of connected users, including invisible ones. A user who just left may be counted for one more second.
     pub count: u64,
 }
@@ -235,11 +232,11 @@ impl Operation for CountPresence {
         summary: "Counts the connected users, including invisible ones",
         codes: &[],
     };
-    type Reply = Count;
+    type Reply = PresenceCount;
 
-    async fn run(self, chat: &Chat, _: &Caller) -> Result<Count> {
+    async fn run(self, chat: &Chat, _: &Caller) -> Result<PresenceCount> {
         let count = chat.presence().count().await?;
-        Ok(Count { count })
+        Ok(PresenceCount { count })
     }
 }
 
@@ -276,7 +273,7 @@ impl Operation for WatchPresence {
 }
 
 fn requested_device(user: &UserId, id: Option<&str>) -> Result<Device> {
-    let id = DeviceId::new(id.unwrap_or(DEFAULT_DEVICE_ID))?;
+    let id = id.map_or_else(|| Ok(DeviceId::default_for_requests()), DeviceId::new)?;
     Ok(Device::without_socket(user.clone(), id))
 }
 

@@ -2,12 +2,10 @@
 //!
 //! Invariant: a node that returns while its devices are being removed keeps the remaining ones.
 
-use std::sync::atomic::Ordering;
-
 use redis::pipe;
 
-use super::Presence;
 use super::expire::DeadNodeFilter;
+use super::{Presence, PreviousRun};
 use crate::api::error::Result;
 use crate::clock::{Timestamp, duration_millis};
 use crate::ids::{NodeId, UserId};
@@ -18,21 +16,20 @@ const USERS_PER_PAGE: usize = 500;
 
 impl Presence {
     /// Removes the devices of dead nodes that no other node has claimed, and once those of previous runs of this node.
-    /// Returns the number of checked users. The background task calls this every second.
-    pub async fn reap_dead_nodes(&self) -> Result<usize> {
-        let mut looked = self.reap_previous_run().await?;
+    /// The background task calls this every second.
+    pub async fn reap_dead_nodes(&self) -> Result<()> {
+        self.reap_previous_run().await?;
         while let Some(mut dead) = self.local_node.claim_dead_node().await? {
             let mut cursor = 0;
             loop {
-                let judged = self.ctx.now();
+                let found_dead_at = self.ctx.now();
                 if self.local_node.is_alive(&dead.id).await?
-                    || !self.local_node.keep(&mut dead).await?
+                    || !self.local_node.extend_claim(&mut dead).await?
                 {
                     break;
                 }
                 let (next, users) = self.scan_node_users(&dead.id, cursor).await?;
-                self.reap_users(&dead.id, "", judged, &users).await?;
-                looked += users.len();
+                self.reap_users(&dead.id, "", found_dead_at, &users).await?;
                 cursor = next;
                 if cursor == 0 {
                     self.local_node.remove_claimed(&dead).await?;
@@ -40,34 +37,26 @@ impl Presence {
                 }
             }
         }
-        Ok(looked)
+        Ok(())
     }
 
     /// Removes the devices of previous runs. Their clients have the grace period to reconnect, as for any dead node.
-    async fn reap_previous_run(&self) -> Result<usize> {
-        let started = *self.started_at.lock();
-        let over = started.is_some_and(|started| {
-            started.saturating_add(self.local_node.grace_period()) <= self.ctx.now()
-        });
-        if !over || self.previous_run_reaped.load(Ordering::Relaxed) {
-            return Ok(0);
+    async fn reap_previous_run(&self) -> Result<()> {
+        let state = *self.previous_run.lock();
+        if !matches!(state, PreviousRun::ReapAfter(time) if time <= self.ctx.now()) {
+            return Ok(());
         }
-        let (mut cursor, mut looked) = (0, 0);
+        let (own_id, own_boot_id) = (self.local_node.id(), self.local_node.boot_id());
+        let mut cursor = 0;
         loop {
-            let (next, users) = self.scan_node_users(self.local_node.id(), cursor).await?;
-            let judged = self.ctx.now();
-            self.reap_users(
-                self.local_node.id(),
-                self.local_node.epoch(),
-                judged,
-                &users,
-            )
-            .await?;
-            looked += users.len();
+            let (next, users) = self.scan_node_users(own_id, cursor).await?;
+            let found_dead_at = self.ctx.now();
+            self.reap_users(own_id, own_boot_id, found_dead_at, &users)
+                .await?;
             cursor = next;
             if cursor == 0 {
-                self.previous_run_reaped.store(true, Ordering::Relaxed);
-                return Ok(looked);
+                *self.previous_run.lock() = PreviousRun::Reaped;
+                return Ok(());
             }
         }
     }
@@ -86,20 +75,20 @@ impl Presence {
     async fn reap_users(
         &self,
         node: &NodeId,
-        alive: &str,
-        judged: Timestamp,
+        live_boot_id: &str,
+        found_dead_at: Timestamp,
         users: &[UserId],
     ) -> Result<()> {
         if users.is_empty() {
             return Ok(());
         }
         let keys = self.ctx.keys();
-        let latest = judged
+        let latest = found_dead_at
             .saturating_add(keys.ttl(TtlName::Presence))
             .as_millis();
         let dead = DeadNodeFilter {
             node,
-            live_boot_id: alive,
+            live_boot_id,
             latest_deadline: latest.saturating_sub(duration_millis(self.local_node.grace_period())),
         };
         let settled = self.expire_devices(users, Some(&dead)).await?;

@@ -22,9 +22,6 @@ use crate::keys::{Key, TtlName};
 /// Maximum number of devices of a user.
 pub const MAX_DEVICES_PER_USER: usize = 100;
 
-/// Maximum length of a client description in bytes; a longer one is truncated.
-pub const MOST_INFO: usize = 256;
-
 /// Value in place of the boot id for a device without a socket.
 pub(super) const NO_SOCKET: &str = "api";
 
@@ -58,32 +55,26 @@ pub(super) enum RegistrationOutcome {
 impl Presence {
     pub(super) async fn register_connection(
         &self,
-        mut device: Arc<Device>,
-        coming: RegistrationReason,
+        device: Arc<Device>,
+        reason: RegistrationReason,
     ) -> Result<UserStatus> {
-        let info = device.info.as_deref().unwrap_or_default();
-        if info.len() > MOST_INFO {
-            let short = info.floor_char_boundary(MOST_INFO);
-            let info = &mut Arc::make_mut(&mut device).info;
-            info.as_mut().expect("it is too long").truncate(short);
-        }
         let held = LocalDevice {
             connected_at: self.ctx.now(),
             device,
             known_to_store: false,
         };
         let user = held.device.user.clone();
-        let mut awaited = ConnectGuard {
+        let mut guard = ConnectGuard {
             presence: self,
             held: held.device.socket.is_some().then(|| held.clone()),
         };
-        if let Some(held) = awaited.held.clone() {
+        if let Some(held) = guard.held.clone() {
             self.devices.lock().insert(held);
         }
         let registered = self
-            .register_devices(std::slice::from_ref(&held), coming)
+            .register_devices(std::slice::from_ref(&held), reason)
             .await;
-        let socket = awaited.held.take();
+        let socket = guard.held.take();
         match registered {
             Ok(mut registered) => {
                 let registered = registered.pop().expect("one reply for one device")?;
@@ -110,13 +101,13 @@ impl Presence {
     pub(super) async fn register_devices(
         &self,
         devices: &[LocalDevice],
-        coming: RegistrationReason,
+        reason: RegistrationReason,
     ) -> Result<Vec<Result<RegistrationReply>>> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
-        let under_way = RegistrationGuard::begin(self, devices);
+        let args = PresenceScriptArgs::new(&self.ctx);
+        let guard = RegistrationGuard::begin(self, devices);
         let mut pipe = Pipeline::with_capacity(4 * devices.len());
         for held in devices {
-            self.add_index_commands(&mut pipe, &steps, held);
+            self.add_index_commands(&mut pipe, &args, held);
         }
         let mut prepared = pipe.len();
         if self.ctx.keys().cluster() {
@@ -127,7 +118,7 @@ impl Presence {
             prepared = 0;
         }
         for held in devices {
-            pipe.add_command(self.connect_cmd(&steps, held, coming));
+            pipe.add_command(self.connect_cmd(&args, held, reason));
         }
         let replies: Vec<Result<Value>> =
             query_each(self.ctx.store().idempotent(), &mut pipe).await?;
@@ -137,19 +128,19 @@ impl Presence {
             .skip(prepared)
             .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
             .collect();
-        let gone = under_way.finish();
+        let gone = guard.finish();
         if !gone.is_empty() {
             // The rare paths are boxed, so that the future stays small.
             Box::pin(self.write_departures(gone, "")).await?;
         }
-        let fresh = coming != RegistrationReason::Restore;
+        let is_new_connection = reason != RegistrationReason::Restore;
         for (held, registered) in devices.iter().zip(&registered) {
             log_failure("register a device", registered);
             match registered.as_ref().map(|it| it.outcome) {
                 Ok(RegistrationOutcome::Registered) => {}
                 // A caller that connects now receives the rejection as its reply.
-                Ok(_) => Box::pin(self.drop_socket(held, !fresh)).await?,
-                Err(_) if fresh => Box::pin(self.drop_socket(held, false)).await?,
+                Ok(_) => Box::pin(self.drop_socket(held, !is_new_connection)).await?,
+                Err(_) if is_new_connection => Box::pin(self.drop_socket(held, false)).await?,
                 Err(_) => {}
             }
         }
@@ -159,7 +150,7 @@ impl Presence {
     fn add_index_commands(
         &self,
         pipe: &mut Pipeline,
-        steps: &PresenceScriptArgs<'_>,
+        args: &PresenceScriptArgs<'_>,
         held: &LocalDevice,
     ) {
         let keys = self.ctx.keys();
@@ -175,8 +166,7 @@ impl Presence {
             "ZADD",
             keys.presence_deadlines(DeadlineShard::for_user(user)),
         );
-        zadd.arg(steps.now.saturating_add(ttl).as_millis())
-            .arg(user);
+        zadd.arg(args.now.saturating_add(ttl).as_millis()).arg(user);
         pipe.add_command(zadd);
         if let Some(socket) = &held.device.socket {
             let mut sadd = add("SADD", keys.node_presence_users(self.local_node.id()));
@@ -188,36 +178,41 @@ impl Presence {
         }
     }
 
+    /// The boot id of this node if a socket holds the device.
+    pub(super) fn holder(&self, device: &Device) -> &str {
+        match device.socket {
+            Some(_) => self.local_node.boot_id(),
+            None => NO_SOCKET,
+        }
+    }
+
     fn connect_cmd(
         &self,
-        steps: &PresenceScriptArgs<'_>,
+        args: &PresenceScriptArgs<'_>,
         held: &LocalDevice,
-        coming: RegistrationReason,
+        reason: RegistrationReason,
     ) -> Cmd {
         let LocalDevice {
             device,
-            connected_at: connected,
-            known_to_store: announced,
+            connected_at,
+            known_to_store,
         } = held;
-        let info = device.info.as_ref().map_or_else(String::new, |info| {
-            serde_json::to_string(info).expect("a text is JSON")
-        });
+        let info = device
+            .client_info
+            .as_ref()
+            .map_or_else(String::new, |info| {
+                serde_json::to_string(info).expect("a text is JSON")
+            });
         let since =
-            (coming == RegistrationReason::Restore).then(|| connected.as_millis().to_string());
-        steps
-            .call(|it| &it.connect, &device.user)
+            (reason == RegistrationReason::Restore).then(|| connected_at.as_millis().to_string());
+        args.call(|it| &it.connect, &device.user)
             .arg(&device.id)
             .arg(self.local_node.id())
-            .arg(
-                device
-                    .socket
-                    .as_ref()
-                    .map_or(NO_SOCKET, |_| self.local_node.epoch()),
-            )
-            .arg(connected.to_iso8601())
+            .arg(self.holder(device))
+            .arg(connected_at.to_iso8601())
             .arg(info)
-            .arg(if *announced { "restore" } else { "" })
-            .arg(match coming {
+            .arg(if *known_to_store { "restore" } else { "" })
+            .arg(match reason {
                 RegistrationReason::ConnectVisible => "visible",
                 RegistrationReason::Connect | RegistrationReason::Restore => "",
             })
@@ -248,22 +243,22 @@ impl Drop for ConnectGuard<'_> {
 struct RegistrationGuard<'a> {
     presence: &'a Presence,
     devices: &'a [LocalDevice],
-    over: bool,
+    finished: bool,
 }
 
 impl<'a> RegistrationGuard<'a> {
     fn begin(presence: &'a Presence, devices: &'a [LocalDevice]) -> Self {
-        presence.devices.lock().registrations_in_flight(devices);
+        presence.devices.lock().start_registration(devices);
         Self {
             presence,
             devices,
-            over: false,
+            finished: false,
         }
     }
 
     /// Ends a successful registration. Returns the devices that departed meanwhile.
     fn finish(mut self) -> Vec<(LocalDevice, Departure)> {
-        self.over = true;
+        self.finished = true;
         self.presence
             .devices
             .lock()
@@ -273,7 +268,7 @@ impl<'a> RegistrationGuard<'a> {
 
 impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.finished {
             let mut local = self.presence.devices.lock();
             let gone = local.finish_registration(self.devices, false);
             local.defer_departures(gone);

@@ -4,21 +4,16 @@
 //! reply to the next heartbeat. The frame on the control channel only makes it faster.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use parlor_store::BusEvent;
-use tokio::time::sleep;
 
 use super::Presence;
 use super::local_devices::{Departure, LocalDevice};
 use super::model::{Device, UserStatus};
 use crate::api::error::Result;
-use crate::bus::frame::{self, BusFrame, BusFrameKind};
+use crate::background::log_failure;
+use crate::bus::control::{self, ControlListener};
+use crate::bus::frame::BusFrameKind;
 use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
-
-/// Wait before the node subscribes again while the store is unavailable.
-const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
 
 impl Presence {
     /// Removes a device of a user, no matter which node holds it. Its socket is closed, see
@@ -29,24 +24,16 @@ impl Presence {
             local.discard_heartbeat(user, id);
             local.find(user, id, None).cloned()
         };
-        let at = self.ctx.now();
-        let settled = self.remove_from_store(user, id, "").await?;
-        let body = format!("{} {user} {id}", at.as_millis());
-        let mut frame = frame::head(BusFrameKind::DeviceRemoved, body.len());
-        frame.extend(body.as_bytes());
-        let channel = self.ctx.keys().control_channel();
-        // If the frame is lost, the reply to the next heartbeat reports the removal.
-        let _ = self
-            .ctx
-            .store()
-            .bus()
-            .publish(channel.as_str(), frame)
-            .await;
+        let removed_at = self.ctx.now();
+        let snapshot = self.remove_from_store(user, id, "").await?;
+        let body = format!("{} {user} {id}", removed_at.as_millis());
+        // If the message is lost, the reply to the next heartbeat reports the removal.
+        control::publish(&self.ctx, BusFrameKind::DeviceRemoved, &body).await;
         // A local socket from before the removal is closed regardless of the clock. A newer socket stays.
         if let Some(held) = held {
             self.drop_socket(&held, true).await?;
         }
-        Ok(settled.into_user_status(user))
+        Ok(snapshot.into_user_status(user))
     }
 
     /// Waits for the next socket of this node that the gateway has to close, because its device was removed or its user
@@ -65,11 +52,11 @@ impl Presence {
         &self,
         user: &UserId,
         id: &DeviceId,
-        at: Timestamp,
+        removed_at: Timestamp,
     ) -> Result<()> {
         let held = self.devices.lock().find(user, id, None).cloned();
         match held {
-            Some(held) if held.connected_at < at => self.drop_socket(&held, true).await,
+            Some(held) if held.connected_at < removed_at => self.drop_socket(&held, true).await,
             _ => Ok(()),
         }
     }
@@ -96,32 +83,23 @@ impl Presence {
 
     /// Listens for devices that other nodes removed. Never returns.
     pub(super) async fn listen_for_removed_devices(self: Arc<Self>) {
-        let channel = self.ctx.keys().control_channel();
+        let mut messages = ControlListener::new(self.ctx.clone(), BusFrameKind::DeviceRemoved);
         loop {
-            if let Ok(mut heard) = self.ctx.store().bus().subscribe(channel.as_str()).await {
-                while let Some(event) = heard.next().await {
-                    let BusEvent::Message { payload, .. } = event else {
-                        continue;
-                    };
-                    if let Some((at, user, id)) = decode_device_removed(&payload)
-                        && let Err(error) = self.handle_removed_device(&user, &id, at).await
-                    {
-                        tracing::debug!(%error, "cannot drop the socket of a removed device");
-                    }
-                }
+            let body = messages.next().await;
+            if let Some((removed_at, user, id)) = body.as_deref().and_then(decode_device_removed) {
+                let closed = self.handle_removed_device(&user, &id, removed_at).await;
+                log_failure("drop the socket of a removed device", &closed);
             }
-            sleep(RESUBSCRIBE_DELAY).await;
         }
     }
 }
 
-/// Decodes `ms user device` after the head of the frame.
-fn decode_device_removed(payload: &[u8]) -> Option<(Timestamp, UserId, DeviceId)> {
-    let BusFrame::Known(BusFrameKind::DeviceRemoved, body) = BusFrame::from(payload) else {
-        return None;
-    };
-    let mut words = str::from_utf8(body).ok()?.splitn(3, ' ');
-    let at = Timestamp(words.next()?.parse().ok()?);
-    let user = UserId::new(words.next()?).ok()?;
-    Some((at, user, DeviceId::new(words.next()?).ok()?))
+/// Decodes `ms user device`.
+fn decode_device_removed(body: &str) -> Option<(Timestamp, UserId, DeviceId)> {
+    let [time, user, id] = control::words(body)?;
+    Some((
+        Timestamp(time.parse().ok()?),
+        UserId::new(user).ok()?,
+        DeviceId::new(id).ok()?,
+    ))
 }

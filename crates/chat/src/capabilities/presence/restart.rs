@@ -17,12 +17,11 @@ use crate::ids::{DeadlineShard, UserId};
 const USERS_PER_PAGE: usize = 1_000;
 
 impl Presence {
-    /// Extends the deadlines of the devices of the last run. Returns the number of users. Must run once, before
-    /// [`start`](Self::start) and before any read. Does nothing on a Redis server, which keeps its writes.
-    pub async fn extend_deadlines_after_restart(&self) -> Result<usize> {
-        let mut revived = 0;
+    /// Extends the deadlines of the devices of the last run. Must run once, before [`start`](Self::start) and before any
+    /// read. Does nothing on a Redis server, which keeps its writes.
+    pub async fn extend_deadlines_after_restart(&self) -> Result<()> {
         if self.ctx.store().kind() != StoreKind::Embedded {
-            return Ok(revived);
+            return Ok(());
         }
         for shard in DeadlineShard::all() {
             let mut range = redis::cmd("ZRANGE");
@@ -34,16 +33,15 @@ impl Presence {
             for page in users.chunks(USERS_PER_PAGE) {
                 self.extend_deadlines(page).await?;
             }
-            revived += users.len();
         }
-        Ok(revived)
+        Ok(())
     }
 
     async fn extend_deadlines(&self, users: &[UserId]) -> Result<()> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
+        let args = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for user in users {
-            pipe.add_command(steps.call(|it| &it.extend_deadlines, user).cmd());
+            pipe.add_command(args.call(|it| &it.extend_deadlines, user).cmd());
         }
         // Volatile: another restart extends the deadlines again.
         let store = self.ctx.store().idempotent().with_volatile_updates();

@@ -3,19 +3,19 @@
 use parlor_store::{LuaScript, ScriptCall, Store};
 use redis::{FromRedisValue, ParsingError, Pipeline, RedisResult, Value};
 
-use super::layouts::{self, Layout, PresenceScripts};
+use super::layouts::{PresenceScripts, layout_keys, scripts_for};
 use super::model::{PresenceStatus, UserStatus};
 use super::register::{RegistrationOutcome, RegistrationReply};
 use crate::api::error::{Error, Result};
 use crate::clock::{Timestamp, duration_millis};
 use crate::context::ChatContext;
 use crate::ids::{UserId, WatchShard};
-use crate::keys::{Channel, TtlName};
+use crate::keys::{Channel, PresenceLayout, TtlName};
 
 /// Keys and arguments that all script calls of one moment share.
 pub(super) struct PresenceScriptArgs<'a> {
     ctx: &'a ChatContext,
-    layout: &'static dyn Layout,
+    layout: PresenceLayout,
     pub(super) now: Timestamp,
     now_iso: String,
     online: Channel,
@@ -27,7 +27,7 @@ impl<'a> PresenceScriptArgs<'a> {
         let now = ctx.now();
         Self {
             ctx,
-            layout: layouts::scripts_for(ctx.keys().settings().layouts.presence),
+            layout: ctx.keys().settings().layouts.presence,
             now,
             now_iso: now.to_iso8601(),
             online: ctx.keys().user_online_channel(),
@@ -38,13 +38,13 @@ impl<'a> PresenceScriptArgs<'a> {
     /// Creates a script call with the shared keys and arguments. The script's own arguments follow.
     pub(super) fn call(
         &self,
-        step: fn(&'static PresenceScripts) -> &'static LuaScript,
+        script: fn(&'static PresenceScripts) -> &'static LuaScript,
         user: &UserId,
     ) -> ScriptCall {
         let keys = self.ctx.keys();
         let mut names = vec![keys.presence_state(user), keys.last_seen(user)];
-        names.extend(self.layout.keys(keys, user));
-        step(self.layout.scripts())
+        names.extend(layout_keys(self.layout, keys, user));
+        script(scripts_for(self.layout))
             .keys(names)
             .arg(user)
             .arg(self.now.as_millis())

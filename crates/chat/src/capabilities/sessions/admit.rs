@@ -1,36 +1,43 @@
 //! Admission of long-lived connections (sockets).
 
+use std::sync::Arc;
+
 use super::Sessions;
-use super::connections::{ConnectionRegistration, Ended};
-use super::model::{SessionStatus, UserSession, default_device_id};
+use super::connections::{ConnectionRegistration, SessionEndHandler};
+use super::model::{SessionStatus, UserSession};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::ids::DeviceId;
 
 impl Sessions {
     /// Admits a long-lived connection of the caller: continues the session, or begins one as with
-    /// [`begin`](Self::begin). Nothing is written if the session already belongs to this device. `ended` is called with
+    /// [`begin`](Self::begin). Nothing is written if the session already belongs to this device. `handler` is called with
     /// the reason when the connection must close, perhaps before this returns. The connection is registered before the
     /// session is checked, so that no block in between is missed. A service needs no session and is not notified.
     pub async fn admit_connection(
         &self,
         caller: Caller,
         device: Option<&DeviceId>,
-        ended: Ended,
+        handler: Arc<dyn SessionEndHandler>,
     ) -> Result<(Caller, Option<ConnectionRegistration>)> {
         let user = caller.user()?.clone();
         if caller.role == Role::Service {
             return Ok((caller, None));
         }
-        let device = device.cloned().unwrap_or_else(default_device_id);
-        let attachment =
-            self.hub
-                .register(&user, Some(&device), self.connection_times(&caller), ended);
+        let device = device
+            .cloned()
+            .unwrap_or_else(DeviceId::default_for_requests);
+        let registration = self.connections.register(
+            &user,
+            Some(&device),
+            self.connection_times(&caller),
+            handler,
+        );
         self.invalidate_cache(&user);
         let caller = self.continue_or_begin_session(caller, &device).await?;
         // An earlier read of the session may have been before the session began.
-        attachment.mark_admitted();
-        Ok((caller, Some(attachment)))
+        registration.mark_admitted();
+        Ok((caller, Some(registration)))
     }
 
     /// Continues the caller's session or begins one, and applies it to the caller.
@@ -41,7 +48,7 @@ impl Sessions {
             .await
         {
             Ok(caller) => {
-                let known = self.known.get(user);
+                let known = self.cache.get(user);
                 if known.is_some_and(|known| known.device == *device) {
                     return Ok(caller);
                 }

@@ -4,7 +4,7 @@
 //! is never cached.
 
 use super::model::{SessionStatus, UserSession};
-use super::rows::{self, UserSessionRow};
+use super::rows;
 use super::session_key::{SessionWrite, SessionWriteResult, StoredSession};
 use super::{CACHE_DURATION, LAST_SEEN_INTERVAL, RENEW_INTERVAL, Sessions};
 use crate::api::caller::{Caller, Role};
@@ -48,7 +48,7 @@ impl Sessions {
         self.check_caller_on_device(caller, None).await
     }
 
-    /// As [`check_caller`](Self::check_caller), for a known device. The cache then shares the device id instead of a
+    /// As [`check`](Self::check), for a known device. The cache then shares the device id instead of a
     /// copy.
     pub(super) async fn check_caller_on_device(
         &self,
@@ -63,7 +63,7 @@ impl Sessions {
         let now = self.ctx.now();
         let epoch = self.ctx.store_epoch();
         let known = self
-            .known
+            .cache
             .get(&user)
             .filter(|known| known.store_epoch == epoch);
         let status = match &known {
@@ -76,7 +76,7 @@ impl Sessions {
                     seen.device = device.clone();
                 }
                 let status = seen.status;
-                self.known.insert(user, seen);
+                self.cache.insert(user, seen);
                 status
             }
         };
@@ -98,11 +98,14 @@ impl Sessions {
     ) -> Result<CachedSession> {
         let renewed = known.map(|known| known.renewed_at);
         let renew = renewed.is_none_or(|last| last.saturating_add(RENEW_INTERVAL) <= now);
-        let session = match self.find(user, Some(issued), renew.then_some(now)).await {
+        let session = match self
+            .find_session(user, Some(issued), renew.then_some(now))
+            .await
+        {
             Ok(session) => session,
             // The rows contain the same session.
             Err(error) if error.is_store_unavailable() => {
-                self.find_session_in_rows(user, issued).await?
+                self.find_session_in_rows(user, Some(issued)).await?
             }
             Err(error) => return Err(error),
         };
@@ -127,7 +130,7 @@ impl Sessions {
     }
 
     /// Finds the session of a user. With `issued`, only tokens that are not revoked find it.
-    pub(super) async fn find(
+    pub(super) async fn find_session(
         &self,
         user: &UserId,
         issued: Option<Timestamp>,
@@ -142,8 +145,8 @@ impl Sessions {
                     return Err(Error::SessionExpired);
                 }
                 StoredSession::Unverified => {
-                    let row = self.row(user).await?;
-                    let session = row.session(user, self.expiry_cutoff());
+                    let row = self.load_row(user).await?;
+                    let session = row.to_session(user, self.expiry_cutoff());
                     let wrote =
                         self.write_session_key(user, &row, session.as_ref(), SessionWrite::Rebuild);
                     let wrote = wrote.await?;
@@ -159,25 +162,20 @@ impl Sessions {
             }
         }
         // The epoch or the session changes faster than it can be read: the rows decide.
-        let row = self.row(user).await?;
-        self.session_for_token(user, &row, issued)
+        self.find_session_in_rows(user, issued).await
     }
 
-    async fn find_session_in_rows(&self, user: &UserId, issued: Timestamp) -> Result<UserSession> {
-        let row = self.row(user).await?;
-        self.session_for_token(user, &row, Some(issued))
-    }
-
-    fn session_for_token(
+    /// Finds the session of a user in the rows. With `issued`, only tokens that are not revoked find it.
+    pub(super) async fn find_session_in_rows(
         &self,
         user: &UserId,
-        row: &UserSessionRow,
         issued: Option<Timestamp>,
     ) -> Result<UserSession> {
+        let row = self.load_row(user).await?;
         let revoked = issued.is_some_and(|at| {
             rows::to_unix_seconds(at.as_millis()) <= row.revoked_before_seconds()
         });
-        match row.session(user, self.expiry_cutoff()) {
+        match row.to_session(user, self.expiry_cutoff()) {
             Some(session) if session.status == SessionStatus::Blocked || !revoked => Ok(session),
             _ => Err(Error::SessionExpired),
         }
@@ -186,8 +184,8 @@ impl Sessions {
     /// The hash was deleted or has expired. Its row is deleted as well, so that a loss of store data does not bring the
     /// session back.
     async fn delete_row_after_external_logout(&self, user: &UserId) -> Result<()> {
-        let row = self.row(user).await?;
-        let Some(session) = row.session(user, Timestamp(0)) else {
+        let row = self.load_row(user).await?;
+        let Some(session) = row.to_session(user, Timestamp(0)) else {
             return Ok(());
         };
         // A session that begins now has a row before it has a hash.
@@ -200,14 +198,14 @@ impl Sessions {
 
     /// Removes a user from the cache.
     pub(super) fn invalidate_cache(&self, user: &UserId) {
-        self.known.remove(user);
+        self.cache.remove(user);
     }
 
     /// Writes the session hash again from the rows. Returns the session of the rows.
     pub(super) async fn sync_from_rows(&self, user: &UserId) -> Result<Option<UserSession>> {
-        let mut row = self.row(user).await?;
+        let mut row = self.load_row(user).await?;
         for _ in 0..MAX_ATTEMPTS {
-            let session = row.session(user, self.expiry_cutoff());
+            let session = row.to_session(user, self.expiry_cutoff());
             let wrote = self
                 .write_session_key(user, &row, session.as_ref(), SessionWrite::Overwrite)
                 .await;
@@ -215,12 +213,12 @@ impl Sessions {
             wrote?;
             // Another writer may have changed the rows after they were read here, and this write may have overwritten
             // its hash. Every writer reads the rows again after its write, so the last one writes the current rows.
-            let now = self.row(user).await?;
+            let now = self.load_row(user).await?;
             if now == row {
                 return Ok(session);
             }
             row = now;
         }
-        Ok(row.session(user, self.expiry_cutoff()))
+        Ok(row.to_session(user, self.expiry_cutoff()))
     }
 }

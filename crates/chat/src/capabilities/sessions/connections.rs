@@ -18,17 +18,14 @@ use super::model::SessionEndReason;
 use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
-/// Handler of the end of a session. It may be called more than once and must not block.
-pub type Ended = Arc<dyn Ending>;
-
-/// A connection that must close when its session ends.
-pub trait Ending: Send + Sync {
+/// Called when the session of a connection ends. It may be called more than once and must not block.
+pub trait SessionEndHandler: Send + Sync {
     /// The session has ended.
-    fn ended(&self, reason: SessionEndReason);
+    fn session_ended(&self, reason: SessionEndReason);
 }
 
-impl<F: Fn(SessionEndReason) + Send + Sync> Ending for F {
-    fn ended(&self, reason: SessionEndReason) {
+impl<F: Fn(SessionEndReason) + Send + Sync> SessionEndHandler for F {
+    fn session_ended(&self, reason: SessionEndReason) {
         self(reason);
     }
 }
@@ -51,7 +48,7 @@ struct SessionConnection {
     token_issued_at: Option<Timestamp>,
     /// Sequence number of the admission; 0 before it.
     admitted_at: u64,
-    handler: Ended,
+    handler: Arc<dyn SessionEndHandler>,
 }
 
 /// The long-lived connections of this node.
@@ -69,15 +66,15 @@ struct ConnectionTable {
 /// Registration of a connection, which is notified when the session ends. Dropping it removes the connection.
 #[must_use = "the connection is not notified after this is dropped"]
 pub struct ConnectionRegistration {
-    hub: Arc<SessionConnections>,
+    connections: Arc<SessionConnections>,
     user: UserId,
     id: u64,
 }
 
 /// A registered connection that waits for the end of the session.
 pub struct SessionEndWaiter {
-    _attachment: ConnectionRegistration,
-    ended: watch::Receiver<Option<SessionEndReason>>,
+    _registration: ConnectionRegistration,
+    reason: watch::Receiver<Option<SessionEndReason>>,
 }
 
 impl SessionConnections {
@@ -85,25 +82,25 @@ impl SessionConnections {
         self: &Arc<Self>,
         user: &UserId,
         device: Option<&DeviceId>,
-        (since, issued): (Timestamp, Option<Timestamp>),
-        ended: Ended,
+        (connected_at, token_issued_at): (Timestamp, Option<Timestamp>),
+        handler: Arc<dyn SessionEndHandler>,
     ) -> ConnectionRegistration {
-        let mut held = self.table.lock();
-        held.next_sequence += 1;
-        let id = held.next_sequence;
-        let lines = held.users.entry(user.clone());
+        let mut table = self.table.lock();
+        table.next_sequence += 1;
+        let id = table.next_sequence;
+        let connections = table.users.entry(user.clone());
         // Most users have one connection.
-        let lines = lines.or_insert_with(|| Vec::with_capacity(1));
-        lines.push(SessionConnection {
+        let connections = connections.or_insert_with(|| Vec::with_capacity(1));
+        connections.push(SessionConnection {
             id,
             device: device.cloned(),
-            connected_at: since,
-            token_issued_at: issued,
+            connected_at,
+            token_issued_at,
             admitted_at: 0,
-            handler: ended,
+            handler,
         });
         ConnectionRegistration {
-            hub: Arc::clone(self),
+            connections: Arc::clone(self),
             user: user.clone(),
             id,
         }
@@ -117,22 +114,26 @@ impl SessionConnections {
         user: &UserId,
         end: &SessionEnd,
     ) -> (Vec<Option<Timestamp>>, u64) {
-        let (concerned, late, mark): (Vec<Ended>, Vec<_>, _) = {
-            let held = self.table.lock();
-            let lines = held.users.get(user).into_iter().flatten();
+        let (to_notify, connected_later, sequence): (Vec<Arc<dyn SessionEndHandler>>, Vec<_>, _) = {
+            let table = self.table.lock();
+            let connections = table.users.get(user).into_iter().flatten();
             let of_device =
                 |it: &&SessionConnection| end.device.is_none() || end.device == it.device;
             // The session of another device has replaced this one, so a check of the session would not find the end.
             let is_replaced = end.reason == SessionEndReason::Replaced;
-            let (before, after): (Vec<_>, Vec<_>) = lines
+            let (before, after): (Vec<_>, Vec<_>) = connections
                 .filter(of_device)
                 .partition(|it| is_replaced || it.connected_at <= end.ended_at);
-            let concerned = before.iter().map(|it| Arc::clone(&it.handler));
-            let late = after.iter().map(|it| it.token_issued_at);
-            (concerned.collect(), late.collect(), held.next_sequence)
+            let to_notify = before.iter().map(|it| Arc::clone(&it.handler));
+            let connected_later = after.iter().map(|it| it.token_issued_at);
+            (
+                to_notify.collect(),
+                connected_later.collect(),
+                table.next_sequence,
+            )
         };
-        concerned.iter().for_each(|it| it.ended(end.reason));
-        (late, mark)
+        to_notify.iter().for_each(|it| it.session_ended(end.reason));
+        (connected_later, sequence)
     }
 
     /// Notifies the connections of a user that were admitted up to `sequence`, because a later read of the store has
@@ -142,27 +143,31 @@ impl SessionConnections {
         user: &UserId,
         reason: SessionEndReason,
         issued: Option<Timestamp>,
-        mark: u64,
+        sequence: u64,
     ) {
-        let concerned: Vec<Ended> = {
-            let held = self.table.lock();
-            let lines = held.users.get(user).into_iter().flatten();
-            let concerned = lines
-                .filter(|it| (1..=mark).contains(&it.admitted_at))
+        let to_notify: Vec<Arc<dyn SessionEndHandler>> = {
+            let table = self.table.lock();
+            let connections = table.users.get(user).into_iter().flatten();
+            let to_notify = connections
+                .filter(|it| (1..=sequence).contains(&it.admitted_at))
                 .filter(|it| issued.is_none() || it.token_issued_at == issued);
-            concerned.map(|it| Arc::clone(&it.handler)).collect()
+            to_notify.map(|it| Arc::clone(&it.handler)).collect()
         };
-        concerned.iter().for_each(|it| it.ended(reason));
+        to_notify.iter().for_each(|it| it.session_ended(reason));
     }
 
     /// Users with an admitted connection, and the current sequence number.
-    pub(super) fn users(&self) -> (Vec<UserId>, u64) {
-        let held = self.table.lock();
-        let is_in = |lines: &Vec<SessionConnection>| lines.iter().any(|it| it.admitted_at > 0);
-        let users = held.users.iter().filter(|(_, lines)| is_in(lines));
+    pub(super) fn admitted_users(&self) -> (Vec<UserId>, u64) {
+        let table = self.table.lock();
+        let is_in =
+            |connections: &Vec<SessionConnection>| connections.iter().any(|it| it.admitted_at > 0);
+        let users = table
+            .users
+            .iter()
+            .filter(|(_, connections)| is_in(connections));
         (
             users.map(|(user, _)| user.clone()).collect(),
-            held.next_sequence,
+            table.next_sequence,
         )
     }
 }
@@ -170,34 +175,36 @@ impl SessionConnections {
 impl ConnectionRegistration {
     /// Admits the connection: later reads of the session apply to it.
     pub(super) fn mark_admitted(&self) {
-        let mut held = self.hub.table.lock();
-        held.next_sequence += 1;
-        let now = held.next_sequence;
-        let mut lines = held.users.get_mut(&self.user).into_iter().flatten();
-        if let Some(line) = lines.find(|it| it.id == self.id) {
-            line.admitted_at = now;
+        let mut table = self.connections.table.lock();
+        table.next_sequence += 1;
+        let now = table.next_sequence;
+        let mut connections = table.users.get_mut(&self.user).into_iter().flatten();
+        if let Some(connection) = connections.find(|it| it.id == self.id) {
+            connection.admitted_at = now;
         }
     }
 }
 
 impl SessionEndWaiter {
     /// Registers a connection with a handler that wakes the waiter.
-    pub(super) fn register(attach: impl FnOnce(Ended) -> ConnectionRegistration) -> Self {
-        let (sender, ended) = watch::channel(None);
-        let tell = move |reason| {
+    pub(super) fn register(
+        register: impl FnOnce(Arc<dyn SessionEndHandler>) -> ConnectionRegistration,
+    ) -> Self {
+        let (sender, reason) = watch::channel(None);
+        let handler = move |reason| {
             sender.send_replace(Some(reason));
         };
-        let attachment = attach(Arc::new(tell));
-        attachment.mark_admitted();
+        let registration = register(Arc::new(handler));
+        registration.mark_admitted();
         Self {
-            _attachment: attachment,
-            ended,
+            _registration: registration,
+            reason,
         }
     }
 
     /// Waits until the session has ended. Cancel safe.
-    pub async fn ended(&mut self) -> SessionEndReason {
-        match self.ended.wait_for(Option::is_some).await {
+    pub async fn wait(&mut self) -> SessionEndReason {
+        match self.reason.wait_for(Option::is_some).await {
             Ok(reason) => reason.unwrap_or(SessionEndReason::Logout),
             Err(_) => SessionEndReason::Logout,
         }
@@ -206,24 +213,24 @@ impl SessionEndWaiter {
 
 impl Drop for ConnectionRegistration {
     fn drop(&mut self) {
-        let mut held = self.hub.table.lock();
-        let Some(lines) = held.users.get_mut(&self.user) else {
+        let mut table = self.connections.table.lock();
+        let Some(connections) = table.users.get_mut(&self.user) else {
             return;
         };
-        let place = lines.iter().position(|it| it.id == self.id);
-        let line = place.map(|place| lines.swap_remove(place));
-        if lines.is_empty() {
-            held.users.remove(&self.user);
+        let index = connections.iter().position(|it| it.id == self.id);
+        let connection = index.map(|index| connections.swap_remove(index));
+        if connections.is_empty() {
+            table.users.remove(&self.user);
         }
         // After the lock is released, because the handler may own another registration.
-        drop(held);
-        drop(line);
+        drop(table);
+        drop(connection);
     }
 }
 
 impl std::fmt::Debug for ConnectionRegistration {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Attachment({})", self.user)
+        write!(f, "ConnectionRegistration({})", self.user)
     }
 }
 
@@ -239,12 +246,12 @@ mod tests {
         let there = Arc::clone(&told);
         let ended = Arc::new(move |reason| there.lock().push(reason));
         let attachment = hub.register(&alice, None, (Timestamp(5), Some(Timestamp(3))), ended);
-        let (users, early) = hub.users();
+        let (users, early) = hub.admitted_users();
         assert_eq!(users, []);
         attachment.mark_admitted();
         hub.notify_admitted(&alice, SessionEndReason::Logout, None, early);
         assert_eq!(*told.lock(), []);
-        let (users, mark) = hub.users();
+        let (users, mark) = hub.admitted_users();
         assert_eq!(users, std::slice::from_ref(&alice));
         hub.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(2)), mark);
         assert_eq!(*told.lock(), []);

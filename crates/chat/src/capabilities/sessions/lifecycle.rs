@@ -1,7 +1,7 @@
 //! Begins and ends sessions, blocks and unblocks users.
 
 use super::Sessions;
-use super::model::{SessionEndReason, SessionStatus, UserSession, default_device_id};
+use super::model::{SessionEndReason, SessionStatus, UserSession};
 use super::rows;
 use super::session_key::{SessionWrite, SessionWriteResult};
 use crate::api::caller::{Caller, Role};
@@ -20,7 +20,7 @@ impl Sessions {
                 crate::clock::Timestamp(caller.issued_at.unwrap_or_default())
             }
         };
-        let device = device.map_or_else(|| Ok(default_device_id()), DeviceId::new)?;
+        let device = device.map_or_else(|| Ok(DeviceId::default_for_requests()), DeviceId::new)?;
         let session = UserSession {
             user_id: user.clone(),
             device_id: device,
@@ -32,14 +32,14 @@ impl Sessions {
             last_seen: now,
             ip_address: caller.ip_address.map_or(String::new(), |ip| ip.to_string()),
         };
-        if !self.open(&session, issued).await? {
-            let row = self.row(user).await?;
+        if !self.insert_session_row(&session, issued).await? {
+            let row = self.load_row(user).await?;
             return Err(match row.is_blocked() {
                 true => Error::SessionBlocked,
                 false => Error::SessionExpired,
             });
         }
-        let row = self.row(user).await?;
+        let row = self.load_row(user).await?;
         let wrote = self
             .write_session_key(user, &row, Some(&session), SessionWrite::Begin(issued))
             .await;
@@ -60,42 +60,40 @@ impl Sessions {
 
     /// Ends the session of a user and revokes all tokens issued until now.
     pub async fn end(&self, user: &UserId) -> Result<()> {
-        let debt = self.owed.guard([user.clone()]);
+        let guard = self.retry_queue.guard([user.clone()]);
         rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
         self.sync_from_rows(user).await?;
         self.publish_session_end(user, SessionEndReason::Logout, None)
             .await;
-        debt.complete();
+        guard.complete();
         Ok(())
     }
 
     /// Blocks a user: every session ends, and no new one can begin.
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
-        let debt = self.owed.guard([user.clone()]);
+        let guard = self.retry_queue.guard([user.clone()]);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
         self.sync_from_rows(user).await?;
         self.publish_session_end(user, SessionEndReason::Blocked, None)
             .await;
-        debt.complete();
+        guard.complete();
         self.session(user).await
     }
 
     /// Unblocks a user. An earlier session continues, if there is one.
     pub async fn unblock(&self, user: &UserId) -> Result<UserSession> {
-        let debt = self.owed.guard([user.clone()]);
+        let guard = self.retry_queue.guard([user.clone()]);
         rows::unblock(&self.database, user).await?;
         self.sync_from_rows(user).await?;
-        debt.complete();
+        guard.complete();
         self.session(user).await
     }
 
     /// The session of a user. The caller must be authorized to see it.
     pub async fn session(&self, user: &UserId) -> Result<UserSession> {
-        match self.find(user, None, None).await {
+        match self.find_session(user, None, None).await {
             Err(error) if error.is_store_unavailable() => {
-                let row = self.row(user).await?;
-                row.session(user, self.expiry_cutoff())
-                    .ok_or(Error::SessionExpired)
+                self.find_session_in_rows(user, None).await
             }
             found => found,
         }

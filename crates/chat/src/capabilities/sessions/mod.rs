@@ -22,7 +22,6 @@ mod retry;
 mod row_batches;
 mod rows;
 mod session_key;
-mod tick;
 mod visitors;
 
 use std::sync::Arc;
@@ -32,8 +31,9 @@ use quick_cache::sync::Cache;
 
 use self::check::CachedSession;
 use self::connections::SessionConnections;
-use self::row_batches::Opening;
+use self::row_batches::NewSession;
 use self::rows::UserSessionRow;
+use crate::background::{BackgroundTask, BackgroundTasks};
 use crate::context::ChatContext;
 use crate::database::Database;
 use crate::ids::UserId;
@@ -41,7 +41,7 @@ use crate::options::SessionOptions;
 use crate::request_batcher::RequestBatcher;
 use crate::retry_queue::RetryQueue;
 
-pub use self::connections::{ConnectionRegistration, Ended, Ending, SessionEndWaiter};
+pub use self::connections::{ConnectionRegistration, SessionEndHandler, SessionEndWaiter};
 pub use self::model::{SessionEndReason, SessionStatus, UserSession};
 pub use self::operations::{
     BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
@@ -57,17 +57,22 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(30);
 const LAST_SEEN_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Maximum number of cached checks.
 const MAX_CACHED_SESSIONS: usize = 100_000;
+/// Interval of the re-check of connected users. It finds sessions that other services have ended, because these publish
+/// nothing.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// Interval of the retries.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sessions, as one node uses them.
 pub struct Sessions {
     ctx: ChatContext,
     database: Database,
     options: SessionOptions,
-    known: Cache<UserId, CachedSession>,
-    hub: Arc<SessionConnections>,
-    owed: RetryQueue<UserId>,
-    readings: RequestBatcher<UserId, UserSessionRow>,
-    openings: RequestBatcher<Opening, bool>,
+    cache: Cache<UserId, CachedSession>,
+    connections: Arc<SessionConnections>,
+    retry_queue: RetryQueue<UserId>,
+    row_reads: RequestBatcher<UserId, UserSessionRow>,
+    row_inserts: RequestBatcher<NewSession, bool>,
 }
 
 impl Sessions {
@@ -77,12 +82,31 @@ impl Sessions {
             ctx,
             database,
             options,
-            known: Cache::new(MAX_CACHED_SESSIONS),
-            hub: Arc::default(),
-            owed: RetryQueue::default(),
-            readings: RequestBatcher::default(),
-            openings: RequestBatcher::default(),
+            cache: Cache::new(MAX_CACHED_SESSIONS),
+            connections: Arc::default(),
+            retry_queue: RetryQueue::default(),
+            row_reads: RequestBatcher::default(),
+            row_inserts: RequestBatcher::default(),
         }
+    }
+
+    /// Starts the background tasks.
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
+        BackgroundTasks::new(vec![
+            BackgroundTask::spawn(Arc::clone(self).listen_for_session_ends()),
+            BackgroundTask::spawn_periodic(
+                self,
+                RETRY_INTERVAL,
+                "retry session updates",
+                |it| async move { it.retry_pending().await },
+            ),
+            BackgroundTask::spawn_periodic(
+                self,
+                RECHECK_INTERVAL,
+                "re-check the sessions of connected users",
+                |it| async move { it.recheck_all().await },
+            ),
+        ])
     }
 }
 

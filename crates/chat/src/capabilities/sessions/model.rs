@@ -5,38 +5,20 @@ use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
+use crate::keys::named_enum;
 
-/// Device id of callers that name no device.
-pub(super) const DEFAULT_DEVICE_ID: &str = "api";
-
-/// What a session allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = SessionStatus)]
-pub enum SessionStatus {
-    /// Full access.
-    Login,
-    /// Read only.
-    Anonymous,
-    /// No access.
-    Blocked,
-}
-
-impl SessionStatus {
-    /// The status in keys and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Anonymous => "anonymous",
-            Self::Blocked => "blocked",
-        }
-    }
-
-    /// Parses a status.
-    pub fn named(word: &str) -> Option<Self> {
-        [Self::Login, Self::Anonymous, Self::Blocked]
-            .into_iter()
-            .find(|status| status.name() == word)
+named_enum! {
+    /// What a session allows.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "lowercase")]
+    #[schema(as = SessionStatus)]
+    pub enum SessionStatus {
+        /// Full access.
+        Login = "login",
+        /// Read only.
+        Anonymous = "anonymous",
+        /// No access.
+        Blocked = "blocked",
     }
 }
 
@@ -62,7 +44,7 @@ impl UserSession {
     pub(super) fn blocked_without_session(user: &UserId, since: Timestamp) -> Self {
         Self {
             user_id: user.clone(),
-            device_id: default_device_id(),
+            device_id: DeviceId::default_for_requests(),
             status: SessionStatus::Blocked,
             login_time: since,
             last_seen: since,
@@ -88,14 +70,14 @@ impl UserSession {
     pub(super) fn from_hash_fields(user: &UserId, held: [&str; 6]) -> Self {
         let [status, active, device, login, seen, address] = held;
         let moment = |text: &str| Timestamp(text.parse().unwrap_or_default());
-        let status = match (SessionStatus::named(status), active) {
+        let status = match (SessionStatus::parse(status), active) {
             (Some(SessionStatus::Blocked), _) | (_, "false") => SessionStatus::Blocked,
             (Some(status), _) => status,
             (None, _) => SessionStatus::Anonymous,
         };
         Self {
             user_id: user.clone(),
-            device_id: DeviceId::new(device).unwrap_or_else(|_| default_device_id()),
+            device_id: DeviceId::new(device).unwrap_or_else(|_| DeviceId::default_for_requests()),
             status,
             login_time: moment(login),
             last_seen: moment(seen),
@@ -104,35 +86,16 @@ impl UserSession {
     }
 }
 
-pub(super) fn default_device_id() -> DeviceId {
-    DeviceId::new(DEFAULT_DEVICE_ID).expect("the default device id is valid")
-}
-
-/// Why a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SessionEndReason {
-    /// The user was blocked.
-    Blocked,
-    /// The user, an admin or another service ended the session, or it expired.
-    Logout,
-    /// The user began another session, and only one is allowed.
-    Replaced,
-}
-
-impl SessionEndReason {
-    /// The reason on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Logout => "logout",
-            Self::Replaced => "replaced",
-        }
-    }
-
-    pub(super) fn named(word: &str) -> Option<Self> {
-        [Self::Blocked, Self::Logout, Self::Replaced]
-            .into_iter()
-            .find(|reason| reason.name() == word)
+named_enum! {
+    /// Why a session ended.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum SessionEndReason {
+        /// The user was blocked.
+        Blocked = "blocked",
+        /// The user, an admin or another service ended the session, or it expired.
+        Logout = "logout",
+        /// The user began another session, and only one is allowed.
+        Replaced = "replaced",
     }
 }

@@ -3,19 +3,19 @@
 //! Invariant: the native versions have the same effects in the same order as the scripts. A test compares them.
 
 use parlor_store::native::{
-    NativeScriptCall, NativeScriptResult, array, parse_digits, push_integer, parse_number_arg,
+    NativeScriptCall, NativeScriptResult, array, parse_digits, parse_number_arg, push_integer,
 };
 use redis::Value;
 
 pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [session, companion] = step.keys_at(0)?;
+    let [session, check_key] = step.keys_at(0)?;
     let [epoch, issued, now, ttl] = step.args_at(0)?;
-    let text = step.get(companion)?.map(|it| it.to_vec());
+    let text = step.get(check_key)?.map(|it| it.to_vec());
     let Some(revoked) = text
         .as_deref()
         .and_then(|text| revoked_before_if_verified(text, epoch))
     else {
-        return Ok(Some(string_array(["cold"])));
+        return Ok(Some(string_array(["unverified"])));
     };
     if !issued.is_empty() && parse_number_arg(issued)? <= revoked {
         return Ok(Some(string_array(["revoked"])));
@@ -32,40 +32,46 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
     let held = step.hmget(session, fields).ok();
     let there = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
     let Some(held) = held.filter(there) else {
-        return Ok(Some(string_array(["gone"])));
+        return Ok(Some(string_array(["missing"])));
     };
     if !now.is_empty() {
         let ttl = parse_number_arg(ttl)? as u64;
         step.hset(session, &[(b"last_seen", now)])?;
         step.pexpire(session, ttl)?;
-        step.pexpire(companion, ttl)?;
+        step.pexpire(check_key, ttl)?;
     }
     let held = held
         .iter()
         .map(|value| value.as_deref().unwrap_or_default());
-    Ok(Some(string_array([&b"here"[..]].into_iter().chain(held))))
+    Ok(Some(string_array(
+        [&b"present"[..]].into_iter().chain(held),
+    )))
 }
 
 pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [session, companion] = step.keys_at(0)?;
-    let [epoch, revoked, ttl, mode, issued, keep] = step.args_at(0)?;
+    let [session, check_key] = step.keys_at(0)?;
+    let [epoch, revoked, ttl, mode, issued, keep_hash_block] = step.args_at(0)?;
     let (pairs, []) = step.args()[6..].as_chunks::<2>() else {
         return Ok(None);
     };
     let (revoked, ttl) = (parse_number_arg(revoked)?, parse_number_arg(ttl)? as u64);
-    let text = step.get(companion)?.map(|it| it.to_vec());
-    let was = text
+    let text = step.get(check_key)?.map(|it| it.to_vec());
+    let previous_revoked = text
         .as_deref()
         .and_then(|text| revoked_before_if_verified(text, epoch));
-    let revoked = was.map_or(revoked, |was| revoked.max(was));
+    let revoked = previous_revoked.map_or(revoked, |was| revoked.max(was));
     // A key of another type is treated as a missing session.
     let held = step.hmget(session, [&b"status"[..], b"active", b"device_id"]);
     let [status, active, device] = held.unwrap_or_default();
     let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
     match mode {
-        b"rebuild" if was.is_some() => return Ok(Some(string_array(["again"]))),
-        b"open" if was.is_some() && blocked => return Ok(Some(string_array(["blocked"]))),
-        b"open" if parse_number_arg(issued)? <= revoked => return Ok(Some(string_array(["revoked"]))),
+        b"rebuild" if previous_revoked.is_some() => return Ok(Some(string_array(["conflict"]))),
+        b"begin" if previous_revoked.is_some() && blocked => {
+            return Ok(Some(string_array(["blocked"])));
+        }
+        b"begin" if parse_number_arg(issued)? <= revoked => {
+            return Ok(Some(string_array(["revoked"])));
+        }
         _ => {}
     }
     step.del(session)?;
@@ -75,7 +81,7 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
             .map(|[field, value]| (*field, *value))
             .collect();
         step.hset(session, &fields)?;
-        if mode == b"rebuild" && blocked && keep == b"1" {
+        if mode == b"rebuild" && blocked && keep_hash_block == b"1" {
             step.hset(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
         }
         step.pexpire(session, ttl)?;
@@ -84,9 +90,9 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
     push_integer(&mut held, revoked);
     held.push(b'|');
     held.extend_from_slice(epoch);
-    step.set(companion, &held, Some(ttl))?;
+    step.set(check_key, &held, Some(ttl))?;
     let device = device.as_deref().unwrap_or_default();
-    Ok(Some(string_array([&b"done"[..], device])))
+    Ok(Some(string_array([&b"written"[..], device])))
 }
 
 /// Parses the check value. Returns the time up to which tokens are revoked, if the hash was compared in this epoch.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::model::{SessionStatus, UserSession};
-use crate::api::caller::{Caller, Role};
+use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
 use crate::api::error_code::Code;
 use crate::api::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
@@ -304,12 +304,8 @@ impl Operation for ValidateSession {
 /// their own.
 fn require_admin(caller: &Caller, user: &str) -> Result<UserId> {
     let user = UserId::new(user)?;
-    match caller.role {
-        Role::Admin | Role::Service => Ok(user),
-        Role::User => Err(Error::Forbidden(
-            "only admins and services may administer sessions".into(),
-        )),
-    }
+    caller.require_admin_or_service("administer sessions")?;
+    Ok(user)
 }
 
 /// Not `session_expired`, because the caller cannot renew the session of another user.

@@ -15,7 +15,7 @@ use crate::database::Either;
 use crate::ids::UserId;
 
 /// Row of a session that begins.
-pub(super) struct Opening {
+pub(super) struct NewSession {
     pub(super) session: UserSession,
     /// Time at which the token was issued.
     pub(super) issued: Timestamp,
@@ -23,37 +23,44 @@ pub(super) struct Opening {
 
 impl Sessions {
     /// Loads the rows of a user.
-    pub(super) fn row<'a>(&'a self, user: &'a UserId) -> BoxFuture<'a, Result<UserSessionRow>> {
+    pub(super) fn load_row<'a>(
+        &'a self,
+        user: &'a UserId,
+    ) -> BoxFuture<'a, Result<UserSessionRow>> {
         Box::pin(async move {
             if let Either::Sqlite(readers) = self.database.reader() {
                 let find = async |users: &[UserId]| {
-                    let found = rows::find_all(readers, users).await;
+                    let found = rows::find_users(readers, users).await;
                     found.map_or(Vec::new(), |rows| rows.into_iter().map(Some).collect())
                 };
-                if let Some(row) = self.readings.ask(user.clone(), find).await {
+                if let Some(row) = self.row_reads.submit(user.clone(), find).await {
                     return Ok(row);
                 }
             }
-            rows::find(&self.database, user).await
+            rows::find_user(&self.database, user).await
         })
     }
 
     /// Inserts the row of a new session. Returns false if the user is blocked, or if the token was issued before the
     /// last logout.
-    pub(super) async fn open(&self, session: &UserSession, issued: Timestamp) -> Result<bool> {
+    pub(super) async fn insert_session_row(
+        &self,
+        session: &UserSession,
+        issued: Timestamp,
+    ) -> Result<bool> {
         if let Either::Sqlite(_) = self.database.reader() {
-            let opening = Opening {
+            let opening = NewSession {
                 session: session.clone(),
                 issued,
             };
-            let open = async |all: &[Opening]| {
-                let opened = rows::open_all(&self.database, all).await;
+            let open = async |all: &[NewSession]| {
+                let opened = rows::insert_sessions(&self.database, all).await;
                 opened.unwrap_or_default()
             };
-            if let Some(opened) = self.openings.ask(opening, open).await {
+            if let Some(opened) = self.row_inserts.submit(opening, open).await {
                 return Ok(opened);
             }
         }
-        rows::open(&self.database, session, issued).await
+        rows::insert_session(&self.database, session, issued).await
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use sqlx::{FromRow, SqlitePool};
 
 use super::model::{SessionStatus, UserSession};
-use super::row_batches::Opening;
+use super::row_batches::NewSession;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
 use crate::database::{Database, Either, from_db_integer, on, to_db_integer, write_statement};
@@ -20,26 +20,26 @@ use crate::ids::{DeviceId, UserId};
 const SELECT_USER: &str = "
     SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
-    FROM (SELECT $1 AS id) AS asked
-    LEFT JOIN users u ON u.id = asked.id
-    LEFT JOIN sessions s ON s.user_id = asked.id";
+    FROM (SELECT $1 AS id) AS requested
+    LEFT JOIN users u ON u.id = requested.id
+    LEFT JOIN sessions s ON s.user_id = requested.id";
 
 /// The same for several users, on SQLite: one row for each user of a JSON list, in its order.
 const SELECT_USERS: &str = "
     SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
-    FROM json_each($1) AS asked
-    LEFT JOIN users u ON u.id = asked.value
-    LEFT JOIN sessions s ON s.user_id = asked.value
-    ORDER BY asked.key";
+    FROM json_each($1) AS requested
+    LEFT JOIN users u ON u.id = requested.value
+    LEFT JOIN sessions s ON s.user_id = requested.value
+    ORDER BY requested.key";
 
 /// Inserts a session, unless the user is blocked or the token is revoked.
 const INSERT_SESSION: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
-    SELECT asked.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS asked
+    SELECT requested.id, $2, $3, $4, $4, $5 FROM (SELECT $1 AS id) AS requested
     WHERE NOT EXISTS (
         SELECT 1 FROM users u
-        WHERE u.id = asked.id AND (u.blocked_at IS NOT NULL OR u.revoked_before >= $6))
+        WHERE u.id = requested.id AND (u.blocked_at IS NOT NULL OR u.revoked_before >= $6))
     ON CONFLICT (user_id) DO UPDATE SET
         device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
         last_seen = excluded.last_seen, ip_address = excluded.ip_address";
@@ -47,12 +47,12 @@ const INSERT_SESSION: &str = "
 /// The same for several sessions, on SQLite: a JSON list with the parameters of [`INSERT_SESSION`].
 const INSERT_SESSIONS: &str = "
     INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
-    SELECT asked.value ->> 0, asked.value ->> 1, asked.value ->> 2, asked.value ->> 3, asked.value ->> 3,
-           asked.value ->> 4
-    FROM json_each($1) AS asked
+    SELECT requested.value ->> 0, requested.value ->> 1, requested.value ->> 2, requested.value ->> 3, requested.value ->> 3,
+           requested.value ->> 4
+    FROM json_each($1) AS requested
     WHERE NOT EXISTS (
         SELECT 1 FROM users u
-        WHERE u.id = asked.value ->> 0 AND (u.blocked_at IS NOT NULL OR u.revoked_before >= asked.value ->> 5))
+        WHERE u.id = requested.value ->> 0 AND (u.blocked_at IS NOT NULL OR u.revoked_before >= requested.value ->> 5))
     ON CONFLICT (user_id) DO UPDATE SET
         device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
         last_seen = excluded.last_seen, ip_address = excluded.ip_address
@@ -113,7 +113,7 @@ impl UserSessionRow {
     }
 
     /// The session, if there is one that was used since `oldest`. A blocked user always has one.
-    pub(super) fn session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
+    pub(super) fn to_session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
         let seen = self
             .last_seen
             .map(from_db_integer)
@@ -125,7 +125,7 @@ impl UserSessionRow {
             Some(UserSession {
                 user_id: user.clone(),
                 device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
-                status: SessionStatus::named(self.status.as_ref()?)?,
+                status: SessionStatus::parse(self.status.as_ref()?)?,
                 login_time: Timestamp(from_db_integer(login?)),
                 last_seen: Timestamp(seen),
                 ip_address: self.ip_address.clone().unwrap_or_default(),
@@ -143,7 +143,7 @@ impl UserSessionRow {
     }
 }
 
-pub(super) fn find<'a>(
+pub(super) fn find_user<'a>(
     database: &'a Database,
     user: &'a UserId,
 ) -> BoxFuture<'a, Result<UserSessionRow>> {
@@ -156,7 +156,7 @@ pub(super) fn find<'a>(
 }
 
 /// Reads the rows of several users, in their order.
-pub(super) async fn find_all(
+pub(super) async fn find_users(
     readers: &SqlitePool,
     users: &[UserId],
 ) -> Result<Vec<UserSessionRow>> {
@@ -167,7 +167,7 @@ pub(super) async fn find_all(
 }
 
 /// Inserts a session. Returns false if the user is blocked, or if the token was issued before the last logout.
-pub(super) fn open<'a>(
+pub(super) fn insert_session<'a>(
     database: &'a Database,
     session: &'a UserSession,
     issued: Timestamp,
@@ -191,7 +191,10 @@ pub(super) fn open<'a>(
 
 /// Inserts several sessions on SQLite in one transaction. Of several sessions of one user only the first is inserted;
 /// the result of the others is `None`.
-pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec<Option<bool>>> {
+pub(super) async fn insert_sessions(
+    database: &Database,
+    all: &[NewSession],
+) -> Result<Vec<Option<bool>>> {
     let mut users = HashSet::new();
     let firsts: Vec<bool> = all
         .iter()
@@ -200,7 +203,7 @@ pub(super) async fn open_all(database: &Database, all: &[Opening]) -> Result<Vec
     let firsts = || all.iter().zip(&firsts);
     let asked: Vec<_> = firsts()
         .filter(|(_, first)| **first)
-        .map(|(Opening { session, issued }, _)| {
+        .map(|(NewSession { session, issued }, _)| {
             let UserSession {
                 user_id,
                 device_id,

@@ -93,11 +93,11 @@ impl Sessions {
         let reply: Vec<String> = call.run(&store).await?;
         let words: Vec<&str> = reply.iter().map(String::as_str).collect();
         Ok(match words[..] {
-            ["here", status, active, device, login, seen, address] => {
+            ["present", status, active, device, login, seen, address] => {
                 let held = [status, active, device, login, seen, address];
                 StoredSession::Present(UserSession::from_hash_fields(user, held))
             }
-            ["gone"] => StoredSession::Missing,
+            ["missing"] => StoredSession::Missing,
             ["revoked"] => StoredSession::TokenRevoked,
             _ => StoredSession::Unverified,
         })
@@ -109,12 +109,12 @@ impl Sessions {
         user: &UserId,
         row: &UserSessionRow,
         session: Option<&UserSession>,
-        why: SessionWrite,
+        reason: SessionWrite,
     ) -> Result<SessionWriteResult> {
-        let (mode, issued) = match why {
-            SessionWrite::Begin(at) => ("open", to_unix_seconds(at.as_millis())),
+        let (mode, issued) = match reason {
+            SessionWrite::Begin(at) => ("begin", to_unix_seconds(at.as_millis())),
             SessionWrite::Rebuild => ("rebuild", 0),
-            SessionWrite::Overwrite => ("set", 0),
+            SessionWrite::Overwrite => ("overwrite", 0),
         };
         let mut call = WRITE_SESSION
             .keys(&self.session_keys(user))
@@ -130,7 +130,7 @@ impl Sessions {
         let reply: Vec<String> = call.run(&self.ctx.store().idempotent()).await?;
         let words: Vec<&str> = reply.iter().map(String::as_str).collect();
         Ok(match words[..] {
-            ["done", before] => SessionWriteResult::Written(DeviceId::new(before).ok()),
+            ["written", before] => SessionWriteResult::Written(DeviceId::new(before).ok()),
             ["blocked"] => SessionWriteResult::Blocked,
             ["revoked"] => SessionWriteResult::TokenRevoked,
             _ => SessionWriteResult::Conflict,

@@ -3,8 +3,8 @@
 mod field;
 mod native;
 
-use parlor_store::LuaScript;
-use redis::{Cmd, pipe};
+use parlor_store::{LuaScript, ScriptCall};
+use redis::pipe;
 
 use super::rows::MemberPosition;
 use crate::api::error::Result;
@@ -67,7 +67,7 @@ impl From<&MemberPosition> for CounterUpdate {
 }
 
 impl CounterUpdate {
-    fn append_args(self, cmd: &mut Cmd) {
+    fn append_args(self, call: ScriptCall) -> ScriptCall {
         let (what, numbers, muted) = match self {
             Self::MessageByOther {
                 members_version,
@@ -96,11 +96,11 @@ impl CounterUpdate {
                 ("placed", numbers, Some(muted_until))
             }
         };
-        cmd.arg(what).arg(&numbers[..]);
+        let call = call.arg(what).arg(&numbers[..]);
         match muted {
-            Some(until) => cmd.arg(until),
-            None => cmd.arg(""),
-        };
+            Some(until) => call.arg(until),
+            None => call.arg(""),
+        }
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn run_updates<'u>(
     for steps in steps.chunks(MAX_USERS_PER_PIPELINE) {
         let mut pipe = pipe();
         for steps in steps.chunks(in_call) {
-            pipe.add_command(update_command(ctx, conversation, steps));
+            pipe.add_command(update_call(ctx, conversation, steps).cmd());
         }
         let mut store = ctx.store().idempotent();
         let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
@@ -130,11 +130,11 @@ pub(super) async fn run_updates<'u>(
     Ok(cold)
 }
 
-fn update_command(
+fn update_call(
     ctx: &ChatContext,
     conversation: &ConversationId,
     steps: &[(&UserId, CounterUpdate)],
-) -> Cmd {
+) -> ScriptCall {
     let keys = ctx.keys();
     let names = steps.iter().flat_map(|(user, _)| {
         [
@@ -143,20 +143,18 @@ fn update_command(
             keys.unread_total(user),
         ]
     });
-    let mut cmd = UPDATE_COUNTERS
+    let mut call = UPDATE_COUNTERS
         .keys(names.collect::<Vec<_>>())
         .arg(ctx.now().as_millis())
         .arg(ctx.store().current_epoch())
         .arg(UNREAD_STATE_TTL_MS)
         .arg(ctx.store().bus().publish_command())
         .arg(&frame::head(BusFrameKind::UnreadChanged, 0)[..])
-        .arg(conversation)
-        .cmd();
+        .arg(conversation);
     for (user, step) in steps {
-        cmd.arg(keys.user_channel(user));
-        step.append_args(&mut cmd);
+        call = step.append_args(call.arg(keys.user_channel(user)));
     }
-    cmd
+    call
 }
 
 #[cfg(test)]

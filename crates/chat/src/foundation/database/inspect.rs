@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::migrations::LATEST;
+use super::open::SELECT_DATABASE_ID;
 use super::options::{DatabaseOptions, DatabaseUrl};
 use super::{Either, on};
 
@@ -16,7 +17,6 @@ use super::{Either, on};
 pub const MIN_POSTGRES_VERSION: u32 = 13;
 
 const SELECT_LAST_MIGRATION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
-const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
 /// State of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,9 +65,9 @@ async fn sqlite(path: &std::path::Path) -> Result<DatabaseInspection, sqlx::Erro
 
 async fn postgres(
     address: &PgConnectOptions,
-    patience: Duration,
+    max_wait: Duration,
 ) -> Result<DatabaseInspection, sqlx::Error> {
-    let connection = connect_once(address, patience).await?;
+    let connection = connect_once(address, max_wait).await?;
     let questions = InspectionQueries {
         software: "PostgreSQL",
         version: "SHOW server_version",
@@ -109,14 +109,14 @@ async fn run_inspection(
 /// Opens one connection and returns the reason if that fails. A connection pool would retry silently until its timeout.
 pub(super) async fn connect_once(
     address: &PgConnectOptions,
-    patience: Duration,
+    max_wait: Duration,
 ) -> Result<PgConnection, sqlx::Error> {
-    let connecting = timeout(patience, PgConnection::connect_with(address)).await;
-    connecting.unwrap_or_else(|_| Err(timeout_error(patience)))
+    let connecting = timeout(max_wait, PgConnection::connect_with(address)).await;
+    connecting.unwrap_or_else(|_| Err(timeout_error(max_wait)))
 }
 
-fn timeout_error(patience: Duration) -> sqlx::Error {
-    let text = format!("no response within {} ms", patience.as_millis());
+fn timeout_error(max_wait: Duration) -> sqlx::Error {
+    let text = format!("no response within {} ms", max_wait.as_millis());
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }
 

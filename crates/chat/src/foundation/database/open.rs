@@ -13,21 +13,23 @@ use tokio::sync::Mutex;
 use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::inspect::{connect_once, to_open_error};
 use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
-use super::{Database, DatabaseInner, Either, Sqlite, copy, migrations, on};
+use super::{Database, DatabaseInner, Either, SqlitePools, copy, migrations, on};
 
 /// PostgreSQL connections of the message writer, in addition to [`DatabaseOptions::max_connections`].
 pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
 
 const INSERT_DATABASE_ID: &str = "
     INSERT INTO parlor (name, value) VALUES ('database', $1) ON CONFLICT (name) DO NOTHING";
-const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
+pub(super) const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name = 'database'";
 
 impl Database {
     /// Opens a database and applies missing migrations.
     pub async fn open(options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
         let pools = match &options.url {
-            DatabaseUrl::Sqlite(path) => Either::Sqlite(sqlite(path.clone(), &options).await?),
-            DatabaseUrl::Postgres(address) => Either::Postgres(postgres(address, &options).await?),
+            DatabaseUrl::Sqlite(path) => Either::Sqlite(open_sqlite(path.clone(), &options).await?),
+            DatabaseUrl::Postgres(address) => {
+                Either::Postgres(open_postgres(address, &options).await?)
+            }
         };
         let url = options.url.to_string();
         let id = match &pools {
@@ -51,7 +53,10 @@ impl Database {
     }
 }
 
-async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, DatabaseOpenError> {
+async fn open_sqlite(
+    path: PathBuf,
+    options: &DatabaseOptions,
+) -> Result<SqlitePools, DatabaseOpenError> {
     if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(|source| DatabaseOpenError::CreateFolder {
             folder: folder.to_owned(),
@@ -72,19 +77,19 @@ async fn sqlite(path: PathBuf, options: &DatabaseOptions) -> Result<Sqlite, Data
     let pool = SqlitePoolOptions::new().acquire_timeout(options.timeout);
     let writer = pool.clone().max_connections(1);
     let unopened = |error| to_open_error(&options.url.to_string(), error);
-    Ok(Sqlite {
+    Ok(SqlitePools {
         // The write pool is opened first because it creates the file.
         write_pool: writer
             .connect_with(connect.clone())
             .await
             .map_err(unopened)?,
-        readers: pool
+        read_pool: pool
             .max_connections(options.max_connections)
             .connect_with(connect.create_if_missing(false).pragma("query_only", "1"))
             .await
             .map_err(unopened)?,
         path,
-        pen: Arc::new(Mutex::new(())),
+        write_lock: Arc::new(Mutex::new(())),
     })
 }
 
@@ -106,18 +111,18 @@ async fn lock_for_migration(path: &Path) -> Result<File, DatabaseOpenError> {
     locked.map_err(|source| DatabaseOpenError::LockFile { path, source })
 }
 
-async fn postgres(
+async fn open_postgres(
     address: &PgConnectOptions,
     options: &DatabaseOptions,
 ) -> Result<PgPool, DatabaseOpenError> {
-    let patience = options.timeout.as_millis().to_string();
+    let timeout_ms = options.timeout.as_millis().to_string();
     let address = address
         .clone()
         .application_name("parlor")
         // PostgreSQL ends the transaction of a node that has lost its connection, so that its locks are released.
         .options(
             ["statement_timeout", "idle_in_transaction_session_timeout"]
-                .map(|name| (name, &patience)),
+                .map(|name| (name, &timeout_ms)),
         );
     let unopened = |error| to_open_error(&options.url.to_string(), error);
     let first = connect_once(&address, options.timeout).await;

@@ -185,6 +185,13 @@ impl LimiterId {
     }
 }
 
+impl DeviceId {
+    /// Device id of a request that names no device.
+    pub fn default_for_requests() -> Self {
+        Self(Arc::from("api"))
+    }
+}
+
 impl From<SocketId> for DeviceId {
     fn from(socket: SocketId) -> Self {
         Self(socket.0)

@@ -27,4 +27,4 @@ pub use settings::{
 pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec};
 pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};
 
-pub(crate) use named_enum::setting_enum;
+pub(crate) use named_enum::{named_enum, setting_enum};

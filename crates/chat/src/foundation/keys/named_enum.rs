@@ -1,4 +1,4 @@
-//! Settings whose value is one of a few names.
+//! Enums whose values have names.
 //!
 //! Invariant: a value has the same name in the configuration, in JSON and in messages.
 
@@ -28,32 +28,40 @@ impl fmt::Display for QuotedNames<'_> {
     }
 }
 
-/// Declares an enum whose variants have names in the configuration.
-macro_rules! setting_enum {
+/// Declares an enum whose variants have a name, and a description taken from the doc comment.
+macro_rules! named_enum {
     (
         $(#[$meta:meta])*
-        pub enum $type:ident for $setting:literal {
-            $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)+
+        pub enum $type:ident {
+            $($(#[doc = $doc:literal])+ $(#[serde($serde:meta)])? $variant:ident = $name:literal,)+
         }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $type {
-            $($(#[$variant_meta])* #[serde(rename = $name)] $variant,)+
+            $($(#[doc = $doc])+ $(#[serde($serde)])? $variant,)+
         }
 
         impl $type {
-            /// The setting that selects the value.
-            pub const SETTING: &'static str = $setting;
-            /// All values.
+            /// All values, in the order of the references.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-            /// The names of all values.
-            pub const NAMES: &'static [&'static str] = &[$($name,)+];
 
-            /// The name of the value in the configuration.
+            /// The name of the value on the wire, in keys and in the configuration.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
+                }
+            }
+
+            /// The value with this name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+
+            /// Description for the references.
+            pub fn description(self) -> &'static str {
+                match self {
+                    $(Self::$variant => concat!($($doc),+).trim_start(),)+
                 }
             }
         }
@@ -63,22 +71,44 @@ macro_rules! setting_enum {
                 f.pad(self.name())
             }
         }
+    };
+}
+
+/// Declares a [`named_enum`] whose values are choices of a setting.
+macro_rules! setting_enum {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident for $setting:literal {
+            $($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+
+        }
+    ) => {
+        $crate::keys::named_enum! {
+            $(#[$meta])*
+            #[derive(serde::Serialize, serde::Deserialize)]
+            pub enum $type {
+                $($(#[doc = $doc])+ #[serde(rename = $name)] $variant = $name,)+
+            }
+        }
+
+        impl $type {
+            /// The setting that selects the value.
+            pub const SETTING: &'static str = $setting;
+            /// The names of all values.
+            pub const NAMES: &'static [&'static str] = &[$($name,)+];
+        }
 
         impl std::str::FromStr for $type {
             type Err = $crate::keys::UnknownSettingValue;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                match text {
-                    $($name => Ok(Self::$variant),)+
-                    _ => Err($crate::keys::UnknownSettingValue {
-                        setting: $setting,
-                        value: text.to_owned(),
-                        allowed: Self::NAMES,
-                    }),
-                }
+                Self::parse(text).ok_or_else(|| $crate::keys::UnknownSettingValue {
+                    setting: $setting,
+                    value: text.to_owned(),
+                    allowed: Self::NAMES,
+                })
             }
         }
     };
 }
 
-pub(crate) use setting_enum;
+pub(crate) use {named_enum, setting_enum};

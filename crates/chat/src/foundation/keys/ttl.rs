@@ -24,19 +24,19 @@ setting_enum! {
         Recent = "ttl.recent",
         /// Time after the last request at which a session expires.
         Session = "ttl.session",
-        /// Time after the last activity at which the presence of a support agent expires.
+        /// Time after the last activity at which the presence of a support agent expires. Planned: it has no effect yet.
         AgentPresence = "ttl.agent_presence",
-        /// TTL of the assignments of a support agent.
+        /// TTL of the assignments of a support agent. Planned: it has no effect yet.
         Assignments = "ttl.assignments",
-        /// TTL of the queues of the support desk.
+        /// TTL of the queues of the support desk. Planned: it has no effect yet.
         Queues = "ttl.queues",
-        /// TTL of the dashboard figures of a support agent.
+        /// TTL of the dashboard figures of a support agent. Planned: it has no effect yet.
         Dashboard = "ttl.dashboard",
-        /// TTL of the set of users that a user has blocked.
+        /// TTL of the set of users that a user has blocked. Planned: it has no effect yet.
         Blocked = "ttl.blocked",
         /// TTL of a delivery position.
         Delivery = "ttl.delivery",
-        /// TTL of a page of search results.
+        /// TTL of a page of search results. Planned: it has no effect yet.
         Search = "ttl.search",
         /// Length of the window in which messages are counted.
         MessageWindow = "limits.message_window",
@@ -71,30 +71,6 @@ impl TtlName {
             | Self::Delivery => 3_600,
             Self::StatusOffline => 86_400,
             Self::Session => 604_800,
-        }
-    }
-
-    /// Description for the reference.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Presence => "a device expires this long after its last heartbeat",
-            Self::StatusOffline => "TTL of an explicit `offline` in the layout `status`",
-            Self::Typing => "a user counts as typing this long after the last typing event",
-            Self::Membership => "TTL of a cached membership",
-            Self::Participants => "TTL of the cached set of participants",
-            Self::Recent => "TTL of the list of recent messages after the last message",
-            Self::Session => "a session expires this long after the last request",
-            Self::AgentPresence => {
-                "the presence of a support agent expires this long after the last activity"
-            }
-            Self::Assignments => "TTL of the assignments of a support agent",
-            Self::Queues => "TTL of the queues of the support desk",
-            Self::Dashboard => "TTL of the dashboard figures of a support agent",
-            Self::Blocked => "TTL of the set of users that a user has blocked",
-            Self::Delivery => "TTL of a delivery position",
-            Self::Search => "TTL of a page of search results",
-            Self::MessageWindow => "length of the window in which messages are counted",
-            Self::NodeLease => "a node that does not renew its lease for this long counts as dead",
         }
     }
 

@@ -27,7 +27,6 @@ const NODE_INDEX: KeySpec = KeySpec::internal("parlor:nodes", KeyKind::SortedSet
         "index of the nodes, used to find dead nodes whose devices must be removed",
     );
 
-/// The store crate reads and writes it.
 const EPOCH: KeySpec = KeySpec::internal("parlor:epoch", KeyKind::Hash, KeyTtl::Never)
     .value("`epoch` (a number that only rises), `origin` (the server processes it was raised for)")
     .meaning("rises when the store's data may be stale: unclean start, failover, lost key");
@@ -47,6 +46,11 @@ impl Keyspace {
     /// Index of the nodes by the end of their lease.
     pub fn node_index(&self) -> Key {
         self.key0(&NODE_INDEX)
+    }
+
+    /// Epoch of the store. The store crate reads and writes it; `parlor migrate-store` copies it.
+    pub fn epoch(&self) -> Key {
+        self.key0(&EPOCH)
     }
 
     /// Id of the database that the store belongs to.

@@ -35,9 +35,10 @@ const NODE_CLAIM_DURATION: Duration = Duration::from_secs(10);
 pub struct LocalNode {
     ctx: ChatContext,
     id: NodeId,
-    epoch: String,
-    grace: Duration,
-    held: Mutex<LeaseState>,
+    /// Random per process start.
+    boot_id: String,
+    grace_period: Duration,
+    lease_state: Mutex<LeaseState>,
     /// Number of dead nodes that this node has claimed.
     claimed: watch::Sender<u64>,
 }
@@ -76,13 +77,13 @@ pub struct ClaimedNode {
 
 impl LocalNode {
     /// Creates a node that holds no lease yet.
-    pub fn new(ctx: ChatContext, id: NodeId, grace: Duration) -> Self {
+    pub fn new(ctx: ChatContext, id: NodeId, grace_period: Duration) -> Self {
         Self {
             ctx,
             id,
-            epoch: format!("{:016x}", rand::random::<u64>()),
-            grace,
-            held: Mutex::default(),
+            boot_id: format!("{:016x}", rand::random::<u64>()),
+            grace_period,
+            lease_state: Mutex::default(),
             claimed: watch::Sender::new(0),
         }
     }
@@ -93,13 +94,13 @@ impl LocalNode {
     }
 
     /// Random id of this process start.
-    pub fn epoch(&self) -> &str {
-        &self.epoch
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
     }
 
     /// Time that a lost connection has to reconnect.
     pub fn grace_period(&self) -> Duration {
-        self.grace
+        self.grace_period
     }
 
     fn lease_duration(&self) -> Duration {
@@ -107,13 +108,13 @@ impl LocalNode {
     }
 
     /// Takes the lease, also from an earlier process with the same node id.
-    pub async fn register(&self) -> Result<()> {
+    pub async fn acquire_lease(&self) -> Result<()> {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
         pipe()
             .cmd("SET")
             .arg(keys.node_lease(&self.id))
-            .arg(&self.epoch)
+            .arg(&self.boot_id)
             .arg("PX")
             .arg(duration_millis(self.lease_duration()))
             .ignore()
@@ -124,7 +125,7 @@ impl LocalNode {
             .ignore()
             .exec_async(&mut self.ctx.store().idempotent())
             .await?;
-        *self.held.lock() = self.starting_at(now);
+        *self.lease_state.lock() = self.starting_at(now);
         Ok(())
     }
 
@@ -138,12 +139,12 @@ impl LocalNode {
     }
 
     /// Renews the lease. Must be called several times per lease duration.
-    pub async fn renew(&self) -> Result<LeaseRenewal> {
+    pub async fn renew_lease(&self) -> Result<LeaseRenewal> {
         let now = self.ctx.now();
         let keys = self.ctx.keys();
         let renew = RENEW_LEASE
             .keys(keys.node_lease(&self.id))
-            .arg(&self.epoch)
+            .arg(&self.boot_id)
             .arg(duration_millis(self.lease_duration()));
         let (holder,): (String,) = pipe()
             .add_command(renew.cmd())
@@ -158,17 +159,17 @@ impl LocalNode {
     }
 
     fn record_renewal(&self, now: Timestamp, holder: &str) -> LeaseRenewal {
-        let mut held = self.held.lock();
+        let mut lease = self.lease_state.lock();
         match holder {
             "held" => {
-                let lease = self.lease_duration();
-                let broken = held
+                let duration = self.lease_duration();
+                let broken = lease
                     .last_renewed
-                    .is_none_or(|last| last.saturating_add(lease) < now)
-                    || held.store_epoch != self.ctx.store_epoch();
-                let since = held.held_since.filter(|_| !broken);
-                *held = self.starting_at(now);
-                held.held_since = since.or(held.held_since);
+                    .is_none_or(|last| last.saturating_add(duration) < now)
+                    || lease.store_epoch != self.ctx.store_epoch();
+                let since = lease.held_since.filter(|_| !broken);
+                *lease = self.starting_at(now);
+                lease.held_since = since.or(lease.held_since);
                 // If broken, the lease had expired, and an earlier call has taken it again although its reply was lost.
                 if broken {
                     LeaseRenewal::Lost
@@ -177,16 +178,16 @@ impl LocalNode {
                 }
             }
             "free" => {
-                *held = self.starting_at(now);
+                *lease = self.starting_at(now);
                 LeaseRenewal::Lost
             }
             rival => {
-                held.held_since = None;
-                if held.rival_boot_id.as_deref() == Some(rival) {
+                lease.held_since = None;
+                if lease.rival_boot_id.as_deref() == Some(rival) {
                     return LeaseRenewal::Kept;
                 }
                 tracing::error!(node = %self.id, "another process uses this node id; give each its own server.node");
-                held.rival_boot_id = Some(rival.to_owned());
+                lease.rival_boot_id = Some(rival.to_owned());
                 LeaseRenewal::Lost
             }
         }
@@ -194,13 +195,13 @@ impl LocalNode {
 
     /// True if this node may expire devices and declare nodes dead: it has held its lease without a break for lease +
     /// grace period.
-    pub fn may_judge(&self) -> bool {
-        self.lease_held_for(self.lease_duration() + self.grace)
+    pub fn may_expire_others(&self) -> bool {
+        self.lease_held_for(self.lease_duration() + self.grace_period)
     }
 
     /// True if the lease was held for the grace period, so that other nodes had time to return as well.
     pub fn is_lease_stable(&self) -> bool {
-        self.lease_held_for(self.grace)
+        self.lease_held_for(self.grace_period)
     }
 
     /// True if the lease is held, as far as this node knows.
@@ -210,21 +211,21 @@ impl LocalNode {
 
     fn lease_held_for(&self, time: Duration) -> bool {
         let now = self.ctx.now();
-        let held = self.held.lock();
-        let since = held
+        let lease = self.lease_state.lock();
+        let since = lease
             .held_since
             .is_some_and(|since| since.saturating_add(time) <= now);
-        let lease = self.lease_duration();
+        let duration = self.lease_duration();
         since
-            && held.store_epoch == self.ctx.store_epoch()
-            && held
+            && lease.store_epoch == self.ctx.store_epoch()
+            && lease
                 .last_renewed
-                .is_some_and(|last| now < last.saturating_add(lease))
+                .is_some_and(|last| now < last.saturating_add(duration))
     }
 
     /// Claims a node whose lease and grace period are over, if there is one that no other node has claimed.
     pub async fn claim_dead_node(&self) -> Result<Option<ClaimedNode>> {
-        if !self.may_judge() {
+        if !self.may_expire_others() {
             return Ok(None);
         }
         let now = self.ctx.now();
@@ -232,17 +233,19 @@ impl LocalNode {
         let over: Vec<(NodeId, u64)> = redis::cmd("ZRANGEBYSCORE")
             .arg(keys.node_index())
             .arg("-inf")
-            .arg(now.as_millis().saturating_sub(duration_millis(self.grace)))
+            .arg(
+                now.as_millis()
+                    .saturating_sub(duration_millis(self.grace_period)),
+            )
             .arg("WITHSCORES")
             .query_async(&mut self.ctx.store().clone())
             .await?;
-        for (id, seen) in over {
-            let mut node = ClaimedNode {
-                id,
-                claim_score: seen,
-            };
+        for (id, claim_score) in over {
+            let mut node = ClaimedNode { id, claim_score };
             // The lease key decides; the index may be outdated.
-            if node.id != self.id && !self.is_alive(&node.id).await? && self.keep(&mut node).await?
+            if node.id != self.id
+                && !self.is_alive(&node.id).await?
+                && self.extend_claim(&mut node).await?
             {
                 self.claimed.send_modify(|count| *count += 1);
                 return Ok(Some(node));
@@ -266,7 +269,7 @@ impl LocalNode {
     }
 
     /// Extends a claim. Returns false if the claim was lost or the node has returned.
-    pub async fn keep(&self, node: &mut ClaimedNode) -> Result<bool> {
+    pub async fn extend_claim(&self, node: &mut ClaimedNode) -> Result<bool> {
         let until = self
             .ctx
             .now()
@@ -294,12 +297,12 @@ impl LocalNode {
     /// Gives the lease back and leaves the index, so that no other node has to remove this one. A lease that another
     /// process with the same node id holds stays.
     pub async fn release_lease(&self) -> Result<()> {
-        *self.held.lock() = LeaseState::default();
+        *self.lease_state.lock() = LeaseState::default();
         let keys = self.ctx.keys();
         let mut store = self.ctx.store().idempotent();
         let call = RELEASE_LEASE
             .keys(keys.node_lease(&self.id))
-            .arg(&self.epoch);
+            .arg(&self.boot_id);
         if call.run(&store).await? {
             let mut leave = redis::cmd("ZREM");
             leave.arg(keys.node_index()).arg(&self.id);

@@ -72,7 +72,7 @@ impl TestBackend {
     /// Redis with a timeout of 10 s, for tests without a store.
     pub async fn redis_with_short_timeout() -> Self {
         let options = |url: &str| StoreOptions {
-            timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
             ..options_with_long_timeout(url)
         };
         Self::server(Redis::start().await, options).await
@@ -189,7 +189,7 @@ impl TestBackend {
 /// Store options with a long timeout.
 pub fn options_with_long_timeout(url: &str) -> StoreOptions {
     StoreOptions {
-        timeout: TEST_TIMEOUT,
+        request_timeout: TEST_TIMEOUT,
         ..StoreOptions::new(url.parse().unwrap())
     }
 }

@@ -140,7 +140,7 @@ fn store_options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result
     Ok(StoreOptions {
         data_folder: (url == StoreUrl::Embedded).then(|| config.server.data_folder.clone()),
         url,
-        timeout: config.store.timeout.max(MIN_REQUEST_TIMEOUT),
+        request_timeout: config.store.request_timeout.max(MIN_REQUEST_TIMEOUT),
         ..config.store.clone()
     })
 }
@@ -176,7 +176,11 @@ async fn run_ids(store: &MigrationStore) -> HashSet<String> {
 
 /// A node whose lease has not expired.
 async fn live_node(store: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
-    let all = redis::cmd("ZRANGE").arg(keys.node_index()).arg(0).arg(-1).take();
+    let all = redis::cmd("ZRANGE")
+        .arg(keys.node_index())
+        .arg(0)
+        .arg(-1)
+        .take();
     let nodes: Vec<String> = store.query(&all).await?;
     for node in nodes {
         let Ok(id) = NodeId::new(&node) else { continue };

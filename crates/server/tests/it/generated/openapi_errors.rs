@@ -45,7 +45,7 @@ pub(super) fn error_responses(own: &[Code]) -> Responses {
 fn error_response(status: u16, codes: &[Code]) -> Response {
     let lines = codes
         .iter()
-        .map(|code| format!("- `{code}`: {}", code.meaning()));
+        .map(|code| format!("- `{code}`: {}", code.description()));
     let mut response = ResponseBuilder::new()
         .description(lines.collect::<Vec<_>>().join("\n"))
         .content(PROBLEM_MEDIA_TYPE, content(codes));
@@ -80,7 +80,7 @@ pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuil
 
 fn content(codes: &[Code]) -> Content {
     let example = codes.first().map(|&code| {
-        let problem = Problem::new(code, code.meaning());
+        let problem = Problem::new(code, code.description());
         serde_json::to_value(problem.body()).unwrap_or_default()
     });
     ContentBuilder::new()

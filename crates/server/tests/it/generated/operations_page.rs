@@ -101,7 +101,7 @@ pub(super) fn errors() -> String {
         let retryable = if code.is_retryable() { "yes" } else { "no" };
         format!(
             "| `{code}` | {} | {} | `{}` | {retryable} |\n",
-            code.meaning(),
+            code.description(),
             api_error::http_status(code).as_u16(),
             grpc_code_name(api_error::grpc_code(code))
         )

@@ -9,7 +9,6 @@ use parlor_server::grpc::proto::v1::{
     GetUserStatusRequest, SetUserStatusRequest, StatusUpdates, SubscribeStatusUpdatesRequest,
     UserStatus, user_status,
 };
-use parlor_testkit::{ServerProcess, ServerProcessOptions, eventually};
 use prost::Message;
 use serde_json::json;
 use tokio::time::timeout;

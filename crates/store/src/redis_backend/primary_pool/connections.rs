@@ -71,7 +71,7 @@ impl PrimaryPoolInner {
         Ok(ServerConnection {
             connection: con,
             server,
-            info: info,
+            info,
         })
     }
 

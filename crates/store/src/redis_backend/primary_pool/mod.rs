@@ -175,7 +175,7 @@ impl PrimaryPool {
         match &replies {
             Ok(values) => inner.discard_if_replica(&conn, holder_index, &Ok(values)),
             Err(failed) => {
-                inner.discard_if_replica(&conn, holder_index, &Err(failed.error.clone()))
+                inner.discard_if_replica(&conn, holder_index, &Err(failed.error.clone()));
             }
         }
         replies

@@ -4,8 +4,8 @@
 //! 1. It does the same as the Lua script, in the same order. A test compares both.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_digits, push_integer,
-    parse_number_arg,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_digits, parse_lua_number,
+    parse_number_arg, push_integer,
 };
 use redis::Value;
 
@@ -48,7 +48,9 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
         let start = parse_number_arg(start)?;
         let last = match messages {
             0 => start,
-            _ => parse_number_arg(step.args_at::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0])?,
+            _ => parse_number_arg(
+                step.args_at::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0],
+            )?,
         };
         top = Watermark {
             seq: start.max(top.seq.min(last)),

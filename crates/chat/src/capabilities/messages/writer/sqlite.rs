@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use super::commit_error::CommitError;
 use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
 use super::{CommitObserver, MAX_BATCH_SIZE, QUEUE_CAPACITY};
-use crate::database::{Database, Either, Sqlite, SqliteWriteGuard, Synchronous};
+use crate::database::{Database, Either, SqlitePools, SqliteWriteGuard, Synchronous};
 
 /// The writer yields to other tasks to let them queue more messages. The commit starts after this many consecutive
 /// yields without a new message.
@@ -117,7 +117,7 @@ impl SqliteWriter {
         }
     }
 
-    fn sqlite(&self) -> Option<&Sqlite> {
+    fn sqlite(&self) -> Option<&SqlitePools> {
         match self.database.pools() {
             Either::Sqlite(sqlite) => Some(sqlite),
             Either::Postgres(_) => None,
@@ -125,7 +125,7 @@ impl SqliteWriter {
     }
 
     fn write_lock(&self) -> Option<SqliteWriteGuard> {
-        self.sqlite().map(Sqlite::lock_writes_blocking)
+        self.sqlite().map(SqlitePools::lock_writes_blocking)
     }
 
     fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {

@@ -84,7 +84,7 @@ fn a_departure_during_registration_is_recorded() {
     for held in &devices {
         local.insert(held.clone());
     }
-    local.registrations_in_flight(&devices);
+    local.start_registration(&devices);
     local.remove(&devices[0].device, Departure::ConnectionLost);
     local.remove(&devices[1].device, Departure::Disconnected);
     let gone = local.finish_registration(&devices, true);
@@ -102,5 +102,5 @@ fn a_departure_during_registration_is_recorded() {
     let Device { user, id, .. } = &*devices[2].device;
     let held = local.find(user, id, None).expect("it stayed");
     assert!(held.known_to_store);
-    assert!(local.start_registration.is_empty());
+    assert!(local.registrations_in_flight.is_empty());
 }

@@ -111,7 +111,7 @@ async fn native_presence_scripts_match_the_lua_scripts() {
         PresenceLayout::Sockets,
         PresenceLayout::Status,
     ] {
-        let scripts = scripts_for(chosen).scripts();
+        let scripts = scripts_for(chosen);
         for seed in 0..120 {
             let rng = &mut StdRng::seed_from_u64(seed);
             for nth in 0..12 {

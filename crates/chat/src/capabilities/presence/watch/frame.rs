@@ -12,7 +12,7 @@ pub(super) fn decode_status_change(payload: &[u8]) -> Option<UserStatus> {
         return None;
     };
     let mut words = std::str::from_utf8(text).ok()?.splitn(4, ' ');
-    let status = PresenceStatus::named(words.next()?)?;
+    let status = PresenceStatus::parse(words.next()?)?;
     let version = words.next()?.parse().ok()?;
     let seen = words.next()?;
     Some(UserStatus {

@@ -18,8 +18,8 @@ use crate::ids::UserId;
 
 pub(super) use self::registry::WatcherRegistry;
 
-/// Maximum number of users per watcher.
-pub const MAX_WATCHED_USERS: usize = 1_000;
+/// Maximum number of users per watcher. One query must be able to read them all.
+pub const MAX_WATCHED_USERS: usize = MAX_USERS_PER_QUERY;
 
 impl Presence {
     /// Creates a watcher without users.
@@ -76,12 +76,11 @@ impl PresenceWatcher {
         let fresh = fresh.filter(|user| !self.users.contains_key(*user) && seen.insert(*user));
         let fresh: Vec<UserId> = fresh.cloned().collect();
         let given = (self.users.len() + fresh.len()).max(users.len());
-        let most = MAX_WATCHED_USERS.min(MAX_USERS_PER_QUERY);
-        if given > most {
+        if given > MAX_WATCHED_USERS {
             return Err(Error::TooMany {
                 items: "watched users",
                 given,
-                max: most,
+                max: MAX_WATCHED_USERS,
             });
         }
         Ok(fresh)
@@ -142,6 +141,6 @@ struct RereadOnDrop<'a> {
 
 impl Drop for RereadOnDrop<'_> {
     fn drop(&mut self) {
-        self.hub.missed_shards(self.users);
+        self.hub.mark_missed(self.users);
     }
 }

@@ -36,7 +36,7 @@ struct WatcherTable {
     watchers: HashMap<UserId, HashMap<u64, Arc<WatcherMailbox>>>,
     shards: HashMap<u8, ShardSubscription>,
     /// Shards with possibly lost messages.
-    mark_missed: HashSet<u8>,
+    missed_shards: HashSet<u8>,
     /// Mailboxes with changes to flush.
     dirty_mailboxes: Vec<Arc<WatcherMailbox>>,
 }
@@ -96,9 +96,9 @@ impl WatcherRegistry {
     }
 
     /// Marks the shards of these users for a re-read, because changes may be lost.
-    pub(super) fn missed_shards(&self, users: &[UserId]) {
+    pub(super) fn mark_missed(&self, users: &[UserId]) {
         let shards = users.iter().map(|user| WatchShard::for_user(user).number());
-        self.inner.lock().mark_missed.extend(shards);
+        self.inner.lock().missed_shards.extend(shards);
     }
 
     /// Subscribes to the shards of these users.
@@ -165,10 +165,10 @@ impl WatcherRegistry {
     pub(super) async fn read_missed(&self) -> Result<()> {
         let (missed, users) = {
             let mut inner = self.inner.lock();
-            if inner.mark_missed.is_empty() {
+            if inner.missed_shards.is_empty() {
                 return Ok(());
             }
-            let missed = std::mem::take(&mut inner.mark_missed);
+            let missed = std::mem::take(&mut inner.missed_shards);
             let of_missed = |user: &&UserId| missed.contains(&WatchShard::for_user(user).number());
             let users: Vec<UserId> = inner.watchers.keys().filter(of_missed).cloned().collect();
             (missed, users)
@@ -177,7 +177,7 @@ impl WatcherRegistry {
             match query::read_statuses(&self.ctx, users).await {
                 Ok(statuses) => statuses.iter().for_each(|status| self.post_status(status)),
                 Err(error) => {
-                    self.inner.lock().mark_missed.extend(missed);
+                    self.inner.lock().missed_shards.extend(missed);
                     return Err(error);
                 }
             }
@@ -236,7 +236,7 @@ async fn read_shard_channel(
         // A frame of an unknown version counts as lost.
         match change {
             Some(status) => hub.post_status(&status),
-            None => drop(hub.inner.lock().mark_missed.insert(shard)),
+            None => drop(hub.inner.lock().missed_shards.insert(shard)),
         }
     }
 }

@@ -5,7 +5,7 @@ use redis::cmd;
 
 use crate::script_parity::ScriptParity;
 
-static CHECK: LuaScript = LuaScript::new("check", include_str!("../scripts/read_session.lua"))
+static READ: LuaScript = LuaScript::new("check", include_str!("../scripts/read_session.lua"))
     .with_native(super::read_session);
 
 static WRITE: LuaScript = LuaScript::new("write", include_str!("../scripts/write_session.lua"))
@@ -14,7 +14,7 @@ static WRITE: LuaScript = LuaScript::new("write", include_str!("../scripts/write
 #[tokio::test]
 async fn a_session_is_written_as_the_script_writes_it() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut parity = ScriptParity::open(&clock).await;
     let sessions = [
         None,
         Some(cmd("SET").arg("session").arg("x").take()),
@@ -24,27 +24,32 @@ async fn a_session_is_written_as_the_script_writes_it() {
     ];
     let fields: [&[&str]; 3] = [&[], &["status", "login", "device_id", "e"], &["odd"]];
     for session in &sessions {
-        for companion in ["", "10|1", "10|2", "30|1", "x|1", "10|"] {
-            for (mode, issued) in [("open", 20), ("open", 10), ("rebuild", 0), ("set", 0)] {
+        for check_key in ["", "10|1", "10|2", "30|1", "x|1", "10|"] {
+            for (mode, issued) in [
+                ("begin", 20),
+                ("begin", 10),
+                ("rebuild", 0),
+                ("overwrite", 0),
+            ] {
                 for (keep, fields) in [("0", fields[1]), ("1", fields[1]), ("1", fields[0])] {
                     if let Some(session) = session {
-                        twins.run_on_both(session).await;
+                        parity.run_on_both(session).await;
                     }
-                    if !companion.is_empty() {
-                        twins
-                            .run_on_both(cmd("SET").arg("companion").arg(companion))
+                    if !check_key.is_empty() {
+                        parity
+                            .run_on_both(cmd("SET").arg("check_key").arg(check_key))
                             .await;
                     }
-                    let call = written(mode, issued, keep, fields);
-                    let what = format!("{session:?}, {companion:?}, {mode}, {keep}, {fields:?}");
-                    twins.assert_same(&WRITE, call, &what).await;
-                    twins.run_on_both(&cmd("FLUSHALL")).await;
+                    let call = write_call(mode, issued, keep, fields);
+                    let what = format!("{session:?}, {check_key:?}, {mode}, {keep}, {fields:?}");
+                    parity.assert_same(&WRITE, call, &what).await;
+                    parity.run_on_both(&cmd("FLUSHALL")).await;
                 }
             }
         }
     }
-    let call = written("set", 0, "0", fields[2]);
-    twins
+    let call = write_call("overwrite", 0, "0", fields[2]);
+    parity
         .assert_same(&WRITE, call, "a field without a value")
         .await;
 }
@@ -53,8 +58,8 @@ fn session_of(fields: &[&str]) -> redis::Cmd {
     cmd("HSET").arg("session").arg(fields).take()
 }
 
-fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> ScriptCall {
-    let call = WRITE.keys(&["session", "companion"]);
+fn write_call(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> ScriptCall {
+    let call = WRITE.keys(&["session", "check_key"]);
     let call = call.arg(1).arg(5).arg(500).arg(mode).arg(issued).arg(keep);
     fields.iter().fold(call, |call, field| call.arg(*field))
 }
@@ -62,7 +67,7 @@ fn written(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> ScriptCall {
 #[tokio::test]
 async fn the_step_in_rust_does_what_the_script_does() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut parity = ScriptParity::open(&clock).await;
     let sessions = [
         None,
         Some(cmd("SET").arg("session").arg("x").take()),
@@ -75,38 +80,38 @@ async fn the_step_in_rust_does_what_the_script_does() {
                 .take(),
         ),
     ];
-    let companions = ["", "10|1", "10|2", "0|1", "x|1", "10|1|", "10|"];
+    let check_keys = ["", "10|1", "10|2", "0|1", "x|1", "10|1|", "10|"];
     for session in &sessions {
-        for companion in companions {
+        for check_key in check_keys {
             for issued in ["", "9", "10", "11"] {
                 for now in ["", "77"] {
                     if let Some(session) = session {
-                        twins.run_on_both(session).await;
+                        parity.run_on_both(session).await;
                     }
-                    if !companion.is_empty() {
-                        twins
-                            .run_on_both(cmd("SET").arg("companion").arg(companion))
+                    if !check_key.is_empty() {
+                        parity
+                            .run_on_both(cmd("SET").arg("check_key").arg(check_key))
                             .await;
                     }
-                    let keys = ["session", "companion"];
-                    let call = CHECK.keys(&keys).arg(1).arg(issued).arg(now).arg(500);
-                    let what = format!("{session:?}, {companion:?}, {issued:?}, {now:?}");
-                    twins.assert_same(&CHECK, call, &what).await;
-                    twins.run_on_both(&cmd("FLUSHALL")).await;
+                    let keys = ["session", "check_key"];
+                    let call = READ.keys(&keys).arg(1).arg(issued).arg(now).arg(500);
+                    let what = format!("{session:?}, {check_key:?}, {issued:?}, {now:?}");
+                    parity.assert_same(&READ, call, &what).await;
+                    parity.run_on_both(&cmd("FLUSHALL")).await;
                 }
             }
         }
     }
-    twins
-        .run_on_both(cmd("LPUSH").arg("companion").arg("x"))
+    parity
+        .run_on_both(cmd("LPUSH").arg("check_key").arg("x"))
         .await;
-    let call = CHECK
-        .keys(&["session", "companion"])
+    let call = READ
+        .keys(&["session", "check_key"])
         .arg(1)
         .arg("")
         .arg("")
         .arg(500);
-    twins
-        .assert_same(&CHECK, call, "a check key of another type")
+    parity
+        .assert_same(&READ, call, "a check key of another type")
         .await;
 }

@@ -8,28 +8,28 @@
 -- ARGV[4]  session TTL, ms
 -- Reply    {'unverified'}: the rows decide; {'revoked'}; {'missing'};
 --          {'present', status, active, device, login time, last seen, address}
-local session, companion = KEYS[1], KEYS[2]
+local session, check_key = KEYS[1], KEYS[2]
 local epoch, issued, now, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-local revoked, checked = string.match(redis.call('GET', companion) or '', '^(%d+)|(%d+)$')
-if checked ~= epoch then
-  return {'cold'}
+local revoked, verified_epoch = string.match(redis.call('GET', check_key) or '', '^(%d+)|(%d+)$')
+if verified_epoch ~= epoch then
+  return {'unverified'}
 end
 if issued ~= '' and tonumber(issued) <= tonumber(revoked) then
   return {'revoked'}
 end
-local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id', 'login_time', 'last_seen', 'ip_address')
+local fields = redis.pcall('HMGET', session, 'status', 'active', 'device_id', 'login_time', 'last_seen', 'ip_address')
 -- A key of another type is treated as a missing session.
-if held.err or not (held[1] or held[2] or held[3]) then
-  return {'gone'}
+if fields.err or not (fields[1] or fields[2] or fields[3]) then
+  return {'missing'}
 end
 if now ~= '' then
   redis.call('HSET', session, 'last_seen', now)
   redis.call('PEXPIRE', session, ttl)
-  redis.call('PEXPIRE', companion, ttl)
+  redis.call('PEXPIRE', check_key, ttl)
 end
-local reply = {'here'}
+local reply = {'present'}
 for i = 1, 6 do
-  reply[i + 1] = held[i] or ''
+  reply[i + 1] = fields[i] or ''
 end
 return reply

@@ -10,40 +10,40 @@
 -- ARGV[7…] fields and values of the hash; none if there is no session
 -- Reply    {'written', the device before or ''}; {'blocked'}; {'revoked'};
 --          {'conflict'}: another writer was faster, read again
-local session, companion = KEYS[1], KEYS[2]
+local session, check_key = KEYS[1], KEYS[2]
 local epoch, revoked, ttl, mode = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
-local was, checked = string.match(redis.call('GET', companion) or '', '^(%d+)|(%d+)$')
-local current = checked == epoch
+local previous_revoked, verified_epoch = string.match(redis.call('GET', check_key) or '', '^(%d+)|(%d+)$')
+local current = verified_epoch == epoch
 if current then
-  revoked = math.max(revoked, tonumber(was))
+  revoked = math.max(revoked, tonumber(previous_revoked))
 end
-local held = redis.pcall('HMGET', session, 'status', 'active', 'device_id')
+local fields = redis.pcall('HMGET', session, 'status', 'active', 'device_id')
 -- A key of another type is treated as a missing session.
-if held.err then held = {} end
-local blocked = held[1] == 'blocked' or held[2] == 'false'
+if fields.err then fields = {} end
+local blocked = fields[1] == 'blocked' or fields[2] == 'false'
 
 if mode == 'rebuild' and current then
-  return {'again'}
+  return {'conflict'}
 end
-if mode == 'open' and current and blocked then
+if mode == 'begin' and current and blocked then
   return {'blocked'}
 end
-if mode == 'open' and tonumber(ARGV[5]) <= revoked then
+if mode == 'begin' and tonumber(ARGV[5]) <= revoked then
   return {'revoked'}
 end
 
 redis.call('DEL', session)
 if #ARGV > 6 then
-  local fields = {}
+  local values = {}
   for i = 7, #ARGV do
-    fields[#fields + 1] = ARGV[i]
+    values[#values + 1] = ARGV[i]
   end
-  redis.call('HSET', session, unpack(fields))
+  redis.call('HSET', session, unpack(values))
   if mode == 'rebuild' and blocked and ARGV[6] == '1' then
     redis.call('HSET', session, 'status', 'blocked', 'active', 'false')
   end
   redis.call('PEXPIRE', session, ttl)
 end
-redis.call('SET', companion, string.format('%.0f|%s', revoked, epoch), 'PX', ttl)
-return {'done', held[3] or ''}
+redis.call('SET', check_key, string.format('%.0f|%s', revoked, epoch), 'PX', ttl)
+return {'written', fields[3] or ''}

@@ -4,7 +4,8 @@
 //! them.
 
 use parlor_store::native::{
-    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, push_integer, parse_number_arg,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_number_arg,
+    push_integer,
 };
 use redis::Value;
 

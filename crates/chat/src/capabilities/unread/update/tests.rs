@@ -270,7 +270,7 @@ async fn the_step_in_rust_does_what_the_script_does() {
                 .iter()
                 .map(|user| (user, some_step(rng, now)))
                 .collect();
-            let call = update_command(&ctx, &conversation, &steps);
+            let call = update_call(&ctx, &conversation, &steps);
             let what = format!("seed {seed}: {steps:?}");
             twins.assert_same(&UPDATE_COUNTERS, call, &what).await;
         }

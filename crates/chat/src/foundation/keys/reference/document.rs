@@ -177,7 +177,13 @@ fn push_ttl_chapter(out: &mut String) {
         })
     };
     for name in TtlName::ALL.iter().filter(|name| !is_planned(name)) {
-        push_fmt(out, format_args!("| `{name}` | {} |", name.description()));
+        push_fmt(
+            out,
+            format_args!(
+                "| `{name}` | {} |",
+                name.description().trim_end_matches('.')
+            ),
+        );
         for preset in Preset::ALL {
             let time = KeySettings::from_preset(*preset).ttls.get(*name);
             push_fmt(out, format_args!(" {} |", format_duration(time)));

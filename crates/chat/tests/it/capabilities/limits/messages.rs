@@ -103,9 +103,7 @@ async fn a_pipeline_reads_the_same_answer(fixture: LimitsFixture) {
         assert_eq!((answer.allowed, answer.remaining), expected);
     }
     assert_eq!(count(&fixture).await, Some(2));
-    let mut back = pipe();
-    back.add_command(node.give_back_call(&alice).cmd());
-    back.exec_async(&mut fixture.store.clone()).await.unwrap();
+    node.refund_message(&alice).await.unwrap();
     assert_eq!(count(&fixture).await, Some(1));
 }
 

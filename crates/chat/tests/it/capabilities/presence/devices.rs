@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parlor_chat::ids::DeviceId;
-use parlor_chat::presence::{Device, PresenceStatus};
+use parlor_chat::presence::PresenceStatus;
 
 use super::expected_keys::ExpectedKeys;
 use super::fixture::{PresenceFixture, api_device, socket_device, user};
@@ -48,10 +48,7 @@ pub async fn a_second_device_is_shown_and_not_announced(mut fixture: PresenceFix
         .unwrap();
     fixture.pass(Duration::from_secs(2)).await;
     let second = fixture.now();
-    let phone = Device {
-        info: Some("a \"phone\"".to_owned()),
-        ..socket_device("alice", "s2")
-    };
+    let phone = socket_device("alice", "s2").with_client_info("a \"phone\"");
     fixture.nodes[1].connect(phone).await.unwrap();
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
     assert_eq!(fixture.nodes[0].count().await.unwrap(), 1);
@@ -139,10 +136,7 @@ pub async fn the_last_device_to_leave_is_announced_once(mut fixture: PresenceFix
 
 async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixture) {
     let at = fixture.now();
-    let device = Device {
-        info: Some("phone".to_owned()),
-        ..socket_device("alice", "s1")
-    };
+    let device = socket_device("alice", "s1").with_client_info("phone");
     fixture.nodes[0].connect(device.clone()).await.unwrap();
     fixture.nodes[1]
         .connect(socket_device("alice", "s2"))

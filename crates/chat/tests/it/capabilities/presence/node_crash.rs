@@ -89,7 +89,7 @@ impl ThreeNodes {
     async fn start(grace: Duration) -> Self {
         let server = Redis::start().await;
         let options = StoreOptions {
-            timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
             ..StoreOptions::new(server.url().parse().unwrap())
         };
         let store = Store::open(options).await.unwrap();

@@ -129,10 +129,8 @@ impl Run {
         let place = (node, user.clone(), id.clone());
         let open = self.sockets.get(&place).cloned();
         let device = |socket| Device {
-            user: user.clone(),
             id: id.clone(),
-            socket: Some(socket),
-            info: None,
+            ..Device::with_socket(user.clone(), socket)
         };
         let (here, model) = (&self.fixture.nodes[node], &mut self.model);
         let choice = self.rng.random_range(0..100);

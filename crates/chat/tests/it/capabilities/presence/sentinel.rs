@@ -57,7 +57,7 @@ async fn announced(store: &Store) -> tokio::task::JoinHandle<Vec<String>> {
 async fn a_sentinel_failover_publishes_no_presence_event() {
     let mut servers = SentinelSet::start().await;
     let options = StoreOptions {
-        timeout: Duration::from_secs(30),
+        request_timeout: Duration::from_secs(30),
         ..StoreOptions::new(servers.url().parse().unwrap())
     };
     let store = Store::open(options).await.unwrap();

@@ -35,8 +35,10 @@ async fn an_attachment_may_be_dropped_inside_its_callback(fixture: SessionsFixtu
             told_there.lock().push(reason);
             held_there.lock().clear();
         });
-        let attachment = fixture.nodes[0].attach_with(&alice, None, ended).await;
-        held.lock().push(attachment.unwrap());
+        let device = DeviceId::new("phone").unwrap();
+        let admitted = fixture.nodes[0].admit_connection(alice.clone(), Some(&device), ended);
+        let (_, registration) = admitted.await.unwrap();
+        held.lock().push(registration.unwrap());
     }
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
@@ -56,8 +58,8 @@ pub async fn a_block_reaches_the_connections_of_every_node(fixture: SessionsFixt
     let mut there = attached(&fixture, 1, &alice).await;
     let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
-    assert_eq!(here.ended().await, SessionEndReason::Blocked);
-    assert_eq!(there.ended().await, SessionEndReason::Blocked);
+    assert_eq!(here.wait().await, SessionEndReason::Blocked);
+    assert_eq!(there.wait().await, SessionEndReason::Blocked);
 }
 
 pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFixture) {
@@ -67,9 +69,9 @@ pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFix
     let mut other = attached(&fixture, 1, &bob).await;
     let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
-    assert_eq!(there.ended().await, SessionEndReason::Logout);
+    assert_eq!(there.wait().await, SessionEndReason::Logout);
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
-    assert_eq!(other.ended().await, SessionEndReason::Blocked);
+    assert_eq!(other.wait().await, SessionEndReason::Blocked);
 }
 
 async fn recheck_finds_sessions_changed_by_another_service(fixture: SessionsFixture) {
@@ -82,8 +84,8 @@ async fn recheck_finds_sessions_changed_by_another_service(fixture: SessionsFixt
         .run_as_other_service("HSET", "bob", &["active", "false"])
         .await;
     fixture.nodes[1].recheck_all().await.unwrap();
-    assert_eq!(alices.ended().await, SessionEndReason::Logout);
-    assert_eq!(bobs.ended().await, SessionEndReason::Blocked);
+    assert_eq!(alices.wait().await, SessionEndReason::Logout);
+    assert_eq!(bobs.wait().await, SessionEndReason::Blocked);
 }
 
 pub async fn a_node_that_heard_nothing_finds_out_by_asking(fixture: SessionsFixture) {
@@ -92,7 +94,7 @@ pub async fn a_node_that_heard_nothing_finds_out_by_asking(fixture: SessionsFixt
     let mut there = attached(&fixture, 1, &alice).await;
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
-    assert_eq!(there.ended().await, SessionEndReason::Blocked);
+    assert_eq!(there.wait().await, SessionEndReason::Blocked);
 }
 
 async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFixture) {
@@ -117,18 +119,18 @@ async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFix
     eventually("the frame is received", async || {
         let told = bus.publish(channel.as_str(), payload.to_vec()).await;
         told.unwrap();
-        old.ended().now_or_never()
+        old.wait().now_or_never()
     })
     .await;
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
-    assert_eq!(other.ended().await, SessionEndReason::Blocked);
-    assert_eq!(new.ended().now_or_never(), None);
+    assert_eq!(other.wait().await, SessionEndReason::Blocked);
+    assert_eq!(new.wait().now_or_never(), None);
     // The same frame ends the connection of a user without a session.
     fixture.run_as_other_service("DEL", "alice", &[]).await;
     bus.publish(channel.as_str(), payload.to_vec())
         .await
         .unwrap();
-    assert_eq!(new.ended().await, SessionEndReason::Logout);
+    assert_eq!(new.wait().await, SessionEndReason::Logout);
 }
 
 async fn nobody_is_attached_without_a_session(fixture: SessionsFixture) {
@@ -152,7 +154,7 @@ async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
         .begin(&alice, Some("laptop"))
         .await
         .unwrap();
-    assert_eq!(first.ended().await, SessionEndReason::Replaced);
+    assert_eq!(first.wait().await, SessionEndReason::Replaced);
     let mut second = fixture.nodes[1]
         .wait_for_session_end(&alice, Some(&laptop))
         .await
@@ -162,5 +164,5 @@ async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
         .await
         .unwrap();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
-    assert_eq!(second.ended().await, SessionEndReason::Logout);
+    assert_eq!(second.wait().await, SessionEndReason::Logout);
 }

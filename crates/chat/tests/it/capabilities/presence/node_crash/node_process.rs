@@ -135,7 +135,7 @@ async fn in_a_child_a_node_runs() {
     };
     let place: NodeConfig = serde_json::from_str(&place).unwrap();
     let options = StoreOptions {
-        timeout: Duration::from_secs(30),
+        request_timeout: Duration::from_secs(30),
         ..StoreOptions::new(place.url.parse().unwrap())
     };
     let store = Store::open(options).await.unwrap();

@@ -3,34 +3,11 @@
 //! Invariant: a layout decides nothing. It consists of a few keys in the user's slot and two Lua functions:
 //! `refresh_layout` writes what a heartbeat changes, `write_layout` writes every other change.
 
-mod devices;
-mod document;
-mod sockets;
-mod status;
-
 use parlor_store::LuaScript;
 
+use super::native;
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace, PresenceLayout};
-
-/// One way to write presence to documented keys.
-pub(super) trait Layout: Send + Sync {
-    /// The scripts of this layout.
-    fn scripts(&self) -> &'static PresenceScripts;
-
-    /// The keys of a user, in the order of `KEYS` in `write_layout`.
-    fn keys(&self, keys: &Keyspace, user: &UserId) -> Vec<Key>;
-}
-
-/// The layout of the settings.
-pub(super) fn scripts_for(chosen: PresenceLayout) -> &'static dyn Layout {
-    match chosen {
-        PresenceLayout::Devices => &devices::Devices,
-        PresenceLayout::Document => &document::Document,
-        PresenceLayout::Sockets => &sockets::Sockets,
-        PresenceLayout::Status => &status::Status,
-    }
-}
 
 /// The scripts of one layout.
 pub(super) struct PresenceScripts {
@@ -48,11 +25,11 @@ pub(super) struct PresenceScripts {
 /// native version for the embedded engine.
 macro_rules! layout_scripts {
     ($layout:literal $(, $native:ident)?) => {
-        $crate::presence::layouts::PresenceScripts {
+        PresenceScripts {
             connect: layout_scripts!(of $layout, "connect_device")
-                $(.with_native($crate::presence::native::$native::connect))?,
-            beat: layout_scripts!(of $layout, "beat_device", include_str!("../scripts/beat_single_device.lua"))
-                $(.with_native($crate::presence::native::$native::beat))?,
+                $(.with_native(native::$native::connect))?,
+            beat: layout_scripts!(of $layout, "beat_device", include_str!("scripts/beat_single_device.lua"))
+                $(.with_native(native::$native::beat))?,
             remove: layout_scripts!(of $layout, "remove_device"),
             start_grace: layout_scripts!(of $layout, "start_grace_period"),
             expire: layout_scripts!(of $layout, "expire_devices"),
@@ -61,16 +38,40 @@ macro_rules! layout_scripts {
         }
     };
     (of $layout:literal, $step:literal $(, $first:expr)?) => {
-        parlor_store::LuaScript::new(
+        LuaScript::new(
             concat!("presence/scripts/", $step, ".lua@", $layout),
             concat!(
-                include_str!(concat!("../scripts/layouts/", $layout, "_heartbeat.lua")),
+                include_str!(concat!("scripts/layouts/", $layout, "_heartbeat.lua")),
                 $($first,)?
-                include_str!("../scripts/user_state.lua"),
-                include_str!(concat!("../scripts/layouts/", $layout, ".lua")),
-                include_str!(concat!("../scripts/", $step, ".lua")),
+                include_str!("scripts/user_state.lua"),
+                include_str!(concat!("scripts/layouts/", $layout, ".lua")),
+                include_str!(concat!("scripts/", $step, ".lua")),
             ),
         )
     };
 }
-use layout_scripts;
+
+static DEVICES: PresenceScripts = layout_scripts!("devices", devices);
+static DOCUMENT: PresenceScripts = layout_scripts!("document", document);
+static SOCKETS: PresenceScripts = layout_scripts!("sockets");
+static STATUS: PresenceScripts = layout_scripts!("status", status);
+
+/// The scripts of a layout.
+pub(super) fn scripts_for(layout: PresenceLayout) -> &'static PresenceScripts {
+    match layout {
+        PresenceLayout::Devices => &DEVICES,
+        PresenceLayout::Document => &DOCUMENT,
+        PresenceLayout::Sockets => &SOCKETS,
+        PresenceLayout::Status => &STATUS,
+    }
+}
+
+/// The documented keys of a user in a layout, in the order of `KEYS` in `write_layout`.
+pub(super) fn layout_keys(layout: PresenceLayout, keys: &Keyspace, user: &UserId) -> Vec<Key> {
+    match layout {
+        PresenceLayout::Devices => vec![keys.presence_devices(user)],
+        PresenceLayout::Document => vec![keys.presence_document(user)],
+        PresenceLayout::Sockets => vec![keys.presence_online(user), keys.presence_sockets(user)],
+        PresenceLayout::Status => vec![keys.presence_status(user)],
+    }
+}

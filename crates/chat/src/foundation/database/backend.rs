@@ -1,0 +1,54 @@
+//! Code for both backends: one value per backend, statements that run on either, conversions of integers.
+
+/// Compiles an expression or block for each backend:
+/// `on!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
+macro_rules! on {
+    ($either:expr, $it:pat => $body:expr) => {
+        match $either {
+            $crate::database::Either::Sqlite($it) => $body,
+            $crate::database::Either::Postgres($it) => $body,
+        }
+    };
+}
+pub(crate) use on;
+
+/// Runs a single writing statement. On PostgreSQL this is one round trip; on SQLite the statement runs in a transaction
+/// that holds the write lock:
+/// `write_statement!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.
+macro_rules! write_statement {
+    ($database:expr, $it:ident => $body:expr) => {
+        match $database.pools() {
+            // A single statement is a transaction by itself.
+            $crate::database::Either::Postgres($it) => $body,
+            $crate::database::Either::Sqlite(_) => {
+                let mut tx = $database.begin().await?;
+                let $crate::database::Either::Sqlite($it) = tx.connection() else {
+                    unreachable!("a transaction has the backend of its database")
+                };
+                let changed = $body;
+                tx.commit().await?;
+                changed
+            }
+        }
+    };
+}
+pub(crate) use write_statement;
+
+/// Converts a number to a database integer, saturating: no `seq` and no timestamp is that large.
+pub(crate) fn to_db_integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Converts a database integer to a number; negative values, which do not occur, become 0.
+pub(crate) fn from_db_integer(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or_default()
+}
+
+/// One value for SQLite and another one for PostgreSQL.
+#[derive(Debug, Clone, Copy)]
+pub enum Either<S, P> {
+    /// The value for SQLite.
+    Sqlite(S),
+    /// The value for PostgreSQL.
+    Postgres(P),
+}
