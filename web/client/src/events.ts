@@ -1,407 +1,407 @@
-// Written from the tables of the gateway; `make docs` rewrites it.
+// Generated from the event tables; `make docs` rewrites it.
 
-/** What waits for a user in a conversation, and in all. */
-export interface Badge {
-  /** Unread messages in the conversation. */
-  unread: number;
-  /** Unread messages in all conversations that are not muted. */
-  total: number;
-}
-
-/** What the caller missed of a conversation. For its members, when they begin to be told what happens there: asked after that, so that nothing lies between. */
-export interface CatchUp {
-  /** Where. */
+/** Returns what the caller missed in a conversation. For members of the conversation. Call this operation after subscribing to the conversation, so that no message is missed between both. */
+export interface CatchUpConversation {
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** The last message that the caller knows; without it nothing was missed. */
+  /** `seq` of the last message that the caller has. If it is absent, no missed messages are returned. */
   afterSeq?: number | null;
-  /** The last revision that the caller knows; without it no changes of older messages are told. */
+  /** Last `rev` that the caller has. If it is absent, no changes of older messages are returned. */
   afterRev?: number | null;
 }
 
-/** Why a connection is closed. */
-export type ClosedReason = "blocked" | "logout" | "replaced" | "shutdown" | "expired";
-
-/** Why a client was not let in: the error of `connect_error`. */
-export interface ConnectRefused {
-  /** What people read. */
+/** Error of a rejected handshake, sent with `connect_error`. */
+export interface ConnectErrorBody {
+  /** Description for people; it may change. */
   message: string;
-  /** What programs go by. */
+  /** Stable error code. */
   code: string;
-  /** The same once more, where Socket.IO's clients show it. */
-  data: Failure;
-}
-
-/** A conversation. */
-export interface Conversation {
-  /** Which. */
-  conversationId: ConversationId;
+  /** The same error again: Socket.IO clients expose only `message` and this field, as `error.data`. */
+  data: ErrorBody;
 }
 
 /** A conversation id */
 export type ConversationId = string;
 
-/** A conversation that the handshake's `resume` named: what the client missed of it was told before this, as `message:new`, `message:edited` and `message:deleted`. */
-export interface ConversationResumed {
-  /** Which. */
+/** Reference to a conversation. */
+export interface ConversationRef {
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** The last message of the conversation: the live stream goes on right after it. */
+}
+
+/** A conversation of the handshake's `resume` is joined. Missed messages and changes were sent before this event, as `message:new`, `message:edited` and `message:deleted`. */
+export interface ConversationResumed {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** `seq` of the last message of the conversation; live events start right after it. */
   lastSeq: number;
-  /** The revision up to which changes are told. */
+  /** `rev` up to which changes were sent. */
   rev: number;
-  /** Unread messages of the caller there. */
+  /** Number of unread messages of the user in the conversation. */
   unread: number;
-  /** Who types there. */
-  typing: Typer[];
-  /** There is more than was told: messages are read on with `history`, changes by joining with this `rev` as `afterRev`. */
+  /** Users who are typing in the conversation. */
+  typing: TypingUser[];
+  /** True if the client missed more than was sent: read further messages with `history`, and further changes by joining with this `rev` as `afterRev`. */
   hasMore: boolean;
 }
 
-/** Takes the content of a message away; its number stays. For the same people as an edit. Again it is harmless. */
+/** Deletes the text and the metadata of a message; the message keeps its `seq`. Callers who may edit a message may delete it. Repeating a delete has no effect. */
 export interface DeleteMessage {
-  /** Where. */
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** Its number. */
+  /** `seq` of the message. */
   seq: number;
 }
 
 /** A device id */
 export type DeviceId = string;
 
-/** Gives a message another text or other metadata. For its sender within some minutes; for owners and admins of the conversation, for admins and services any time. */
+/** Replaces the text or the metadata of a message. The sender may do this within the edit window (by default 5 minutes after sending). Owners and admins of the conversation, admins and services may do it at any time. */
 export interface EditMessage {
-  /** Where. */
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** Its number. */
+  /** `seq` of the message. */
   seq: number;
-  /** The text; as it was if it is not said. */
+  /** New text. If it is absent, the text stays unchanged. */
   content?: string | null;
-  /** The metadata; as it was if it is not said. Who is mentioned in it is not told by an edit. */
+  /** New metadata. If it is absent, the metadata stays unchanged. An edit does not change which users count as mentioned. */
   metadata?: Record<string, unknown> | null;
 }
 
-/** Why something was refused. */
-export interface Failure {
-  /** What programs go by; docs/errors.md lists them. */
+/** Empty object. */
+export type EmptyObject = Record<string, unknown>;
+
+/** Acknowledgement of a rejected event. */
+export interface ErrorAck {
+  /** Always false. */
+  ok: boolean;
+  /** Why the event was rejected. */
+  error: ErrorBody;
+}
+
+/** Error of a rejected request. */
+export interface ErrorBody {
+  /** Stable error code; docs/errors.md lists all codes. */
   code: string;
-  /** What people read. */
+  /** Description for people; it may change. */
   message: string;
-  /** When to try again, in milliseconds from now, where it is known. */
+  /** Milliseconds to wait before a retry; absent if unknown. */
   retryAfterMs?: number | null;
 }
 
-/** What a client shows when it connects, as Socket.IO's `auth`. */
+/** Body of the handshake, sent as Socket.IO's `auth`. */
 export interface Handshake {
-  /** The bearer token, without `Bearer`. */
+  /** Bearer token, without the word `Bearer`. */
   token?: string;
-  /** What the device is called, the same with each connection; the socket's id if it is not said. */
+  /** Id of the device; use the same id for every connection of this device. Default: the socket id. */
   deviceId?: DeviceId | null;
-  /** With a service token: the user it acts for. Others may name only themselves. */
+  /** With a service token: id of the user that the service acts for. Other callers may only name themselves. */
   userId?: UserId | null;
-  /** The conversations to join, each with the last message the client has: what it missed is told before anything else. */
-  resume?: Record<string, Place>;
+  /** Conversations to join, with the position that the client has reached in each. Missed messages and changes are sent before live events. */
+  resume?: Record<string, ResumePosition>;
 }
 
-/** The last message of a conversation. */
-export interface LastMessage {
-  /** Where. */
-  conversationId: ConversationId;
-  /** Its number. */
-  lastSeq: number;
-}
-
-/** Messages of a conversation: those before a number, those after it, or the newest. For its members. */
-export interface ListMessages {
-  /** Where. */
-  conversationId: ConversationId;
-  /** The messages right before this one. */
-  before?: number | null;
-  /** The messages right after this one. */
-  after?: number | null;
-  /** How many at most; 50 if it is not said. */
-  limit?: number | null;
-}
-
-/** Messages of a conversation have reached the caller up to one. */
-export interface MarkDelivered {
-  /** Where. */
-  conversationId: ConversationId;
-  /** The last message that reached them; the conversation's last one if it is not said. */
-  seq?: number | null;
-}
-
-/** The caller has read a conversation's messages up to one. */
-export interface MarkRead {
-  /** Where. */
-  conversationId: ConversationId;
-  /** The last message that was read; the conversation's last one if it is not said. */
-  seq?: number | null;
-}
-
-/** The messages of a conversation from one on wait for the caller again. What others see of what they read stays. */
-export interface MarkUnread {
-  /** Where. */
-  conversationId: ConversationId;
-  /** The first message that is unread again. */
-  seq: number;
-}
-
-/** A message. */
-export interface Message {
-  /** Its id, a UUIDv7. */
-  id: string;
-  /** Where it was sent. */
-  conversationId: ConversationId;
-  /** Its number in the conversation: 1, 2, 3, without a gap. */
-  seq: number;
-  /** Who sent it. */
-  senderId: UserId;
-  /** The text; empty when it was deleted. */
-  content: string;
-  /** What the sender added; absent when it was deleted. */
-  metadata?: Record<string, unknown> | null;
-  /** What the sender calls it, so that a repetition is not a second message. */
-  clientId?: string | null;
-  /** When it was sent, in ISO 8601. */
-  createdAt: string;
-  /** When it was last edited. */
-  editedAt?: string | null;
-  /** When it was deleted. */
-  deletedAt?: string | null;
-  /** The conversation's revision when it was last changed: of two versions of a message the higher is the newer one. */
-  rev: number;
-}
-
-/** Messages, oldest first. */
-export interface MessageList {
-  /** The messages. */
-  messages: Message[];
-  /** Whether there are more in this direction. */
-  hasMore: boolean;
-}
-
-/** When to beat again. */
-export interface NextHeartbeat {
-  /** Milliseconds until the next beat is expected. */
+/** When the next heartbeat is expected. */
+export interface HeartbeatReply {
+  /** Milliseconds until the next heartbeat is expected. */
   nextInMs: number;
 }
 
-/** Nothing has to be said. */
-export type Nothing = Record<string, unknown>;
+/** Missed messages of a member, and the state of the conversation. */
+export interface JoinReply {
+  /** Messages after `afterSeq`, at most 500, and older messages that were changed after `afterRev`, at most 500; ordered by `seq`. */
+  missed: Message[];
+  /** `seq` of the newest message; 0 if there is none. */
+  lastSeq: number;
+  /** Revision up to which `missed` contains all changes. Send it as `afterRev` in the next request. */
+  rev: number;
+  /** Number of unread messages of the caller in this conversation. */
+  unread: number;
+  /** Users who are typing. */
+  typing: TypingUser[];
+  /** True if the caller missed more than `missed` contains. Load further messages with `history`, and further changes with this `rev` as `afterRev`. */
+  hasMore: boolean;
+}
 
-/** A message, as acknowledged. */
-export interface OneMessage {
+/** Last message of a conversation. */
+export interface LastSeqUpdate {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** `seq` of the last message. */
+  lastSeq: number;
+}
+
+/** Lists messages of a conversation, oldest first: the newest ones, or those right before or right after a `seq`. For members of the conversation. */
+export interface ListMessages {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** Returns the messages right before this `seq`. Cannot be combined with `after`. */
+  before?: number | null;
+  /** Returns the messages right after this `seq`. Cannot be combined with `before`. */
+  after?: number | null;
+  /** Maximum number of messages, from 1 to 100. Default: 50. */
+  limit?: number | null;
+}
+
+/** Marks the messages of a conversation as delivered to the caller, up to a message. */
+export interface MarkDelivered {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** `seq` of the last message that was delivered. Default: the last message of the conversation. */
+  seq?: number | null;
+}
+
+/** Marks the messages of a conversation as read by the caller, up to a message. */
+export interface MarkRead {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** `seq` of the last message that was read. Default: the last message of the conversation. */
+  seq?: number | null;
+}
+
+/** Marks the messages of a conversation as unread for the caller, from a message on. Read receipts do not change. */
+export interface MarkUnread {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** `seq` of the first message that becomes unread. */
+  seq: number;
+}
+
+/** A message as clients receive it. */
+export interface Message {
+  /** Id of the message, a UUIDv7. */
+  id: string;
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** Number of the message in the conversation: 1, 2, 3, without gaps. */
+  seq: number;
+  /** Id of the user who sent the message. */
+  senderId: UserId;
+  /** Text of the message; empty if the message was deleted. */
+  content: string;
+  /** Additional data from the sender; absent if there is none or the message was deleted. */
+  metadata?: Record<string, unknown> | null;
+  /** Id that the client chose when it sent the message; absent if it chose none. */
+  clientId?: string | null;
+  /** Time of sending, ISO 8601. */
+  createdAt: string;
+  /** Time of the last edit, ISO 8601; absent if the message was never edited. */
+  editedAt?: string | null;
+  /** Time of the deletion, ISO 8601; absent if the message was not deleted. */
+  deletedAt?: string | null;
+  /** Revision of the conversation at which the message was last changed. Of two versions of a message, the one with the higher `rev` is newer. */
+  rev: number;
+}
+
+/** A page of messages, oldest first. */
+export interface MessageList {
+  /** Messages of the page. */
+  messages: Message[];
+  /** True if there are more messages in the requested direction. */
+  hasMore: boolean;
+}
+
+/** Reply with the message after the change. */
+export interface MessageReply {
   /** The message. */
   message: Message;
 }
 
-/** How far a client has got in a conversation. */
-export type Place = number | { seq: number; rev: number };
+/** Status of a user. */
+export type PresenceStatus = "online" | "away" | "busy" | "offline";
 
-/** How far somebody has got or read a conversation's messages. */
-export interface Reached {
-  /** Where. */
+/** Position up to which the messages of a conversation were delivered to a member, or read by a member. */
+export interface ReceiptUpdate {
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** Who. */
+  /** Id of the member. */
   userId: UserId;
-  /** The last message. */
+  /** `seq` of the last delivered or read message. */
   seq: number;
 }
 
-/** Another token for the connection, of the same user. */
-export interface Refresh {
-  /** The bearer token, without `Bearer`. */
+/** New token for the connection. */
+export interface RefreshSession {
+  /** Bearer token of the same user, without the word `Bearer`. */
   token: string;
 }
 
-/** An acknowledgement of something that was refused. */
-export interface Refused {
-  /** False. */
-  ok: boolean;
-  /** Why. */
-  error: Failure;
-}
+/** Position of a client in a conversation. */
+export type ResumePosition = number | { seq: number; rev: number };
 
-/** What somebody missed of a conversation, and how it stands. */
-export interface Resumed {
-  /** Messages after `afterSeq`, at most 500, and older ones that were changed after `afterRev`, at most 500; by `seq`. */
-  missed: Message[];
-  /** The number of the newest message; 0 if there is none. */
-  lastSeq: number;
-  /** The revision up to which changes are told; to be given as `afterRev` the next time. */
-  rev: number;
-  /** How many messages wait for the caller. */
-  unread: number;
-  /** Who types. */
-  typing: Typer[];
-  /** Whether more was missed than is told: further messages are asked for with `history`, further changes with this `rev` as `afterRev`. */
-  hasMore: boolean;
-}
-
-/** How users are seen. */
-export interface Seen {
-  /** The users. */
-  users: UserStatus[];
-}
-
-/** Sends a message. Answered when it is on disk. */
+/** Sends a message to a conversation. The reply means that the message is committed to the database. */
 export interface SendMessage {
-  /** Where. */
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** The text; may be empty if there is metadata. */
+  /** Text of the message, by default at most 8192 bytes. It may be empty if there is `metadata`. */
   content?: string;
-  /** What is added to it. `mentions` is a list of user ids. */
+  /** Additional data, by default at most 4096 bytes of JSON. The field `mentions` is a list of up to 50 user ids. */
   metadata?: Record<string, unknown> | null;
-  /** What the client calls it: the same again is answered with the first message. */
+  /** Id that the client chooses for this message, 1 to 128 bytes. If the sender has already used it in this conversation, nothing is sent and the reply is the first message. */
   clientId?: string | null;
 }
 
-/** The server closes the connection right after it. */
+/** Reason of `session:closed`. */
+export type SessionCloseReason = "blocked" | "logout" | "replaced" | "shutdown" | "expired";
+
+/** The server closes the connection right after this event. */
 export interface SessionClosed {
-  /** Why. */
-  reason: ClosedReason;
-  /** With `shutdown`: how long to wait before connecting again, so that not everybody comes at once. */
+  /** Why the server closes the connection. */
+  reason: SessionCloseReason;
+  /** With `shutdown`: milliseconds to wait before reconnecting. The server spreads these times. */
   reconnectInMs?: number | null;
 }
 
-/** How a user wants to be seen. */
-export interface SetStatus {
-  /** How; `offline` hides them although they are connected. */
-  status: Status;
+/** Sets the status of the user. */
+export interface SetPresenceStatus {
+  /** New status; `offline` makes a connected user invisible. */
+  status: PresenceStatus;
 }
 
-/** How a user is seen, or wants to be seen. */
-export type Status = "online" | "away" | "busy" | "offline";
-
-/** Somebody who types in a conversation. */
-export interface Typer {
-  /** Who. */
-  userId: UserId;
-  /** What they are called, if they have a name. */
-  username?: string | null;
-}
-
-/** Somebody types in a conversation, still does, or no longer. */
+/** A user is typing in a conversation, or stopped. */
 export interface TypingChange {
-  /** Where. */
+  /** Conversation in which the user types. */
   conversationId: ConversationId;
-  /** Who. */
+  /** Id of the user. */
   userId: UserId;
-  /** What they are called, if they have a name. */
+  /** Display name, if known. */
   username?: string | null;
-  /** Whether they type. */
+  /** True if the user is typing, false if the user stopped. */
   typing: boolean;
 }
 
-/** The caller types in a conversation, or no longer. */
-export interface TypingIn {
-  /** Where. */
+/** The user starts or stops typing in a conversation. */
+export interface TypingRequest {
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** What the user is called, where a service acts for them; else the token says it. */
+  /** Display name of the user, if a service acts for the user; otherwise the name in the token is used. */
   username?: string | null;
 }
 
-/** What waits for a user in a conversation, and in all, has changed. */
+/** A user who is typing. */
+export interface TypingUser {
+  /** Id of the user. */
+  userId: UserId;
+  /** Display name, if known. */
+  username?: string | null;
+}
+
+/** The unread count of a conversation changed. */
 export interface UnreadChange {
-  /** Where. */
+  /** Id of the conversation. */
   conversationId: ConversationId;
-  /** Unread messages there. */
+  /** Unread messages in the conversation. */
   count: number;
   /** Unread messages in all conversations that are not muted. */
   total: number;
 }
 
-/** What waits for the user in a conversation. */
-export type UnreadNews = UnreadChange | LastMessage;
+/** Unread count of a conversation and the user's total. */
+export interface UnreadCount {
+  /** Unread messages in the conversation. */
+  unread: number;
+  /** Unread messages in all conversations that are not muted. */
+  total: number;
+}
+
+/** Change of the unread count of a conversation. */
+export type UnreadUpdate = UnreadChange | LastSeqUpdate;
 
 /** A user id */
 export type UserId = string;
 
-/** How a user is seen. */
+/** Visible status of a user. */
 export interface UserStatus {
-  /** Who. */
+  /** Id of the user. */
   userId: UserId;
-  /** How. */
-  status: Status;
-  /** When they were last seen to leave, in ISO 8601; null if never. */
+  /** Visible status. */
+  status: PresenceStatus;
+  /** Time at which the user last became offline, ISO 8601; null if never. */
   lastSeen?: string | null;
-  /** Rises with each change; 0 if nothing is known. */
+  /** Rises with each change; 0 if the user is unknown. */
   version: number;
-  /** The store did not answer, and `offline` is a guess. */
+  /** True if the store is unavailable; `status` is then not known. */
   degraded?: boolean;
 }
 
-/** Users to be watched, or no longer. */
-export interface Watched {
-  /** Who. */
+/** Statuses of several users. */
+export interface UserStatusList {
+  /** The statuses, in the order of the request. */
+  users: UserStatus[];
+}
+
+/** Returns the statuses of users and then every change. */
+export interface WatchPresence {
+  /** Ids of the users. */
   userIds: UserId[];
 }
 
-/** What a client says: the body of each event, and what its acknowledgement holds beside `ok: true`. */
+/** Client events: body, and fields of the acknowledgement besides `ok: true`. */
 export interface ClientEvents {
-  /** The device is still there. */
-  heartbeat: { body: Nothing; reply: NextHeartbeat };
+  /** Reports that the device is still connected. */
+  heartbeat: { body: EmptyObject; reply: HeartbeatReply };
   /** Sends a message. */
-  "message:send": { body: SendMessage; reply: OneMessage };
-  /** Says how the user wants to be seen. */
-  "presence:set": { body: SetStatus; reply: Nothing };
-  /** Tells how chosen users are seen, now and with every change. */
-  "presence:watch": { body: Watched; reply: Seen };
-  /** Ends the watching of users; tells how they are seen now. */
-  "presence:unwatch": { body: Watched; reply: Seen };
-  /** Opens the live stream of a conversation for this socket, and tells what it missed. */
-  "conversation:join": { body: CatchUp; reply: Resumed };
-  /** Closes the live stream of a conversation for this socket. */
-  "conversation:leave": { body: Conversation; reply: Nothing };
+  "message:send": { body: SendMessage; reply: MessageReply };
+  /** Sets the status of the user. */
+  "presence:set": { body: SetPresenceStatus; reply: EmptyObject };
+  /** Watches users: replies with their status and sends every change. */
+  "presence:watch": { body: WatchPresence; reply: UserStatusList };
+  /** Stops watching users: replies with their current status. */
+  "presence:unwatch": { body: WatchPresence; reply: UserStatusList };
+  /** Joins a conversation: replies with what the client missed and sends live events. */
+  "conversation:join": { body: CatchUpConversation; reply: JoinReply };
+  /** Stops the live events of a conversation for this socket. */
+  "conversation:leave": { body: ConversationRef; reply: EmptyObject };
   /** Edits a message. */
-  "message:edit": { body: EditMessage; reply: OneMessage };
+  "message:edit": { body: EditMessage; reply: MessageReply };
   /** Deletes a message. */
-  "message:delete": { body: DeleteMessage; reply: OneMessage };
-  /** Says that messages have reached a user up to one. */
-  "message:delivered": { body: MarkDelivered; reply: Badge };
-  /** Says that a user has read up to a message. */
-  "message:read": { body: MarkRead; reply: Badge };
-  /** Marks messages as unread from one on. */
-  "message:unread": { body: MarkUnread; reply: Badge };
-  /** Shows another token of the same user, before the time of the one before is over. */
-  "session:refresh": { body: Refresh; reply: Nothing };
-  /** Says that the user types in a conversation; repeated while they do. */
-  "typing:start": { body: TypingIn; reply: Nothing };
-  /** Says that the user no longer types in a conversation. */
-  "typing:stop": { body: TypingIn; reply: Nothing };
-  /** Messages of a conversation, oldest first. */
+  "message:delete": { body: DeleteMessage; reply: MessageReply };
+  /** Marks messages as delivered up to a message. */
+  "message:delivered": { body: MarkDelivered; reply: UnreadCount };
+  /** Marks messages as read up to a message. */
+  "message:read": { body: MarkRead; reply: UnreadCount };
+  /** Marks messages as unread from a message on. */
+  "message:unread": { body: MarkUnread; reply: UnreadCount };
+  /** Replaces the token by another one of the same user, before it expires. */
+  "session:refresh": { body: RefreshSession; reply: EmptyObject };
+  /** Reports that the user is typing in a conversation; repeat it while the user types. */
+  "typing:start": { body: TypingRequest; reply: EmptyObject };
+  /** Reports that the user stopped typing in a conversation. */
+  "typing:stop": { body: TypingRequest; reply: EmptyObject };
+  /** Lists messages of a conversation, oldest first. */
   history: { body: ListMessages; reply: MessageList };
 }
 
-/** What the server says: the body of each event. */
+/** Server events: body. */
 export interface ServerEvents {
-  /** A message was sent in a conversation that this socket joined, by anybody, this socket included. */
+  /** A message was sent in a joined conversation, by any client including this one. */
   "message:new": Message;
-  /** A message was edited; one with a lower `rev` than seen before is old news. */
+  /** A message was edited; ignore it if its `rev` is lower than one you already have. */
   "message:edited": Message;
-  /** A message was deleted; its number stays, its content is gone. */
+  /** A message was deleted; its `seq` stays, its content is removed. */
   "message:deleted": Message;
-  /** A conversation's messages have reached a member up to one. */
-  "message:delivered": Reached;
-  /** A member has read a conversation's messages up to one. */
-  "message:read": Reached;
-  /** Somebody else types in a conversation that this socket joined, or no longer. */
+  /** The messages of a conversation were delivered to a member up to a `seq`. */
+  "message:delivered": ReceiptUpdate;
+  /** A member has read the messages of a conversation up to a `seq`. */
+  "message:read": ReceiptUpdate;
+  /** Another user started or stopped typing in a joined conversation. */
   typing: TypingChange;
-  /** How watched users are seen has changed; the latest of each, at most ten times a second. */
-  presence: Seen;
-  /** What waits for the user in a conversation has changed; told to all their sockets. */
-  unread: UnreadNews;
-  /** The user has become a member of a conversation; told to all their sockets. */
-  "conversation:added": Conversation;
-  /** The user is no longer a member of a conversation, or it was deleted: its live stream has ended. */
-  "conversation:removed": Conversation;
-  /** A conversation of the handshake's `resume` is joined, and what was missed of it has been told; its live stream follows. */
+  /** The status of watched users changed; the latest status of each, at most ten times per second. */
+  presence: UserStatusList;
+  /** The unread count of a conversation changed; sent to all sockets of the user. */
+  unread: UnreadUpdate;
+  /** The user became a member of a conversation; sent to all sockets of the user. */
+  "conversation:added": ConversationRef;
+  /** The user is no longer a member of a conversation, or it was deleted; its live events have ended. */
+  "conversation:removed": ConversationRef;
+  /** A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow. */
   "conversation:resumed": ConversationResumed;
-  /** The server closes the connection right after this. */
+  /** The server closes the connection right after this event. */
   "session:closed": SessionClosed;
 }
 
-/** Why something was refused; docs/errors.md explains them. */
-export type Code =
+/** Stable error codes; docs/errors.md explains them. */
+export type ErrorCode =
   | "token_missing"
   | "token_invalid"
   | "token_expired"
@@ -433,8 +433,8 @@ export type Code =
   | "shutting_down"
   | "internal";
 
-/** Codes of what may succeed later. */
-export const temporary: ReadonlySet<Code> = new Set<Code>([
+/** Error codes after which the same request can succeed later. */
+export const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "keys_unavailable",
   "rate_limited",
   "store_unavailable",
