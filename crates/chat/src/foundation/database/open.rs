@@ -25,22 +25,22 @@ pub(super) const SELECT_DATABASE_ID: &str = "SELECT value FROM parlor WHERE name
 impl Database {
     /// Opens a database and applies missing migrations.
     pub async fn open(options: DatabaseOptions) -> Result<Self, DatabaseOpenError> {
-        let pools = match &options.url {
-            DatabaseUrl::Sqlite(path) => Either::Sqlite(open_sqlite(path.clone(), &options).await?),
-            DatabaseUrl::Postgres(address) => {
-                Either::Postgres(open_postgres(address, &options).await?)
-            }
-        };
         let url = options.url.to_string();
-        let id = match &pools {
-            Either::Sqlite(sqlite) => {
-                let _alone = lock_for_migration(&sqlite.path).await?;
-                migrate(&migrations::sqlite(), &sqlite.write_pool, &url).await?;
-                load_or_create_id(Either::Sqlite(&sqlite.write_pool)).await
+        let (pools, id) = match &options.url {
+            DatabaseUrl::Sqlite(path) => {
+                create_folder_of(path)?;
+                // Held while the pools open as well: SQLite does not wait for a process that changes the journal mode.
+                let _lock = lock_for_migration(path).await?;
+                let pools = open_sqlite(path.clone(), &options).await?;
+                migrate(&migrations::sqlite(), &pools.write_pool, &url).await?;
+                let id = load_or_create_id(Either::Sqlite(&pools.write_pool)).await;
+                (Either::Sqlite(pools), id)
             }
-            Either::Postgres(pool) => {
-                migrate(&migrations::postgres(), pool, &url).await?;
-                load_or_create_id(Either::Postgres(pool)).await
+            DatabaseUrl::Postgres(address) => {
+                let pool = open_postgres(address, &options).await?;
+                migrate(&migrations::postgres(), &pool, &url).await?;
+                let id = load_or_create_id(Either::Postgres(&pool)).await;
+                (Either::Postgres(pool), id)
             }
         };
         let id = id.map_err(|error| to_open_error(&url, error))?;
@@ -53,16 +53,20 @@ impl Database {
     }
 }
 
+fn create_folder_of(file: &Path) -> Result<(), DatabaseOpenError> {
+    let Some(folder) = file.parent().filter(|it| !it.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(|source| DatabaseOpenError::CreateFolder {
+        folder: folder.to_owned(),
+        source,
+    })
+}
+
 async fn open_sqlite(
     path: PathBuf,
     options: &DatabaseOptions,
 ) -> Result<SqlitePools, DatabaseOpenError> {
-    if let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|source| DatabaseOpenError::CreateFolder {
-            folder: folder.to_owned(),
-            source,
-        })?;
-    }
     let synchronous = match options.synchronous {
         Synchronous::Full => SqliteSynchronous::Full,
         Synchronous::Normal => SqliteSynchronous::Normal,
@@ -93,7 +97,7 @@ async fn open_sqlite(
     })
 }
 
-/// Locks a file until it is dropped, so that only one process migrates a SQLite database. PostgreSQL has its own
+/// Locks a file until it is dropped, so that only one process opens and migrates a SQLite database. PostgreSQL has its own
 /// migration lock.
 async fn lock_for_migration(path: &Path) -> Result<File, DatabaseOpenError> {
     let mut name = path.as_os_str().to_owned();
