@@ -48,8 +48,8 @@ impl Sessions {
             .await
         {
             Ok(caller) => {
-                let known = self.cache.get(user);
-                if known.is_some_and(|known| known.device == *device) {
+                let cached = self.cache.get(user);
+                if cached.is_some_and(|cached| cached.device == *device) {
                     return Ok(caller);
                 }
                 match Box::pin(self.begin(&caller, Some(device.as_str()))).await {

@@ -48,7 +48,7 @@ impl Sessions {
         self.check_caller_on_device(caller, None).await
     }
 
-    /// As [`check`](Self::check), for a known device. The cache then shares the device id instead of a
+    /// As [`check`](Self::check), for a cached device. The cache then shares the device id instead of a
     /// copy.
     pub(super) async fn check_caller_on_device(
         &self,
@@ -62,21 +62,23 @@ impl Sessions {
         let issued = Timestamp(caller.issued_at.unwrap_or_default());
         let now = self.ctx.now();
         let epoch = self.ctx.store_epoch();
-        let known = self
+        let cached = self
             .cache
             .get(&user)
-            .filter(|known| known.store_epoch == epoch);
-        let status = match &known {
-            Some(known) if known.is_fresh(now) && issued >= known.token_issued_at => known.status,
+            .filter(|cached| cached.store_epoch == epoch);
+        let status = match &cached {
+            Some(cached) if cached.is_fresh(now) && issued >= cached.token_issued_at => {
+                cached.status
+            }
             _ => {
-                let mut seen = self
-                    .load_and_renew(&user, issued, now, known.as_ref(), epoch)
+                let mut checked = self
+                    .load_and_renew(&user, issued, now, cached.as_ref(), epoch)
                     .await?;
-                if let Some(device) = device.filter(|it| **it == seen.device) {
-                    seen.device = device.clone();
+                if let Some(device) = device.filter(|it| **it == checked.device) {
+                    checked.device = device.clone();
                 }
-                let status = seen.status;
-                self.cache.insert(user, seen);
+                let status = checked.status;
+                self.cache.insert(user, checked);
                 status
             }
         };
@@ -93,10 +95,10 @@ impl Sessions {
         user: &UserId,
         issued: Timestamp,
         now: Timestamp,
-        known: Option<&CachedSession>,
+        cached: Option<&CachedSession>,
         epoch: u64,
     ) -> Result<CachedSession> {
-        let renewed = known.map(|known| known.renewed_at);
+        let renewed = cached.map(|cached| cached.renewed_at);
         let renew = renewed.is_none_or(|last| last.saturating_add(RENEW_INTERVAL) <= now);
         let session = match self
             .find_session(user, Some(issued), renew.then_some(now))
@@ -111,19 +113,19 @@ impl Sessions {
         };
         // For a session that is not cached, the `last_seen` before this check stands for the last save: nodes save it
         // regularly while the session is in use.
-        let mut noted = known.map_or(session.last_seen, |known| known.last_seen_saved_at);
-        if noted.saturating_add(LAST_SEEN_INTERVAL) <= now {
-            let seen = rows::update_last_seen(&self.database, user, now).await;
-            log_failure("update last_seen of a session", &seen);
+        let mut saved_at = cached.map_or(session.last_seen, |cached| cached.last_seen_saved_at);
+        if saved_at.saturating_add(LAST_SEEN_INTERVAL) <= now {
+            let saved = rows::update_last_seen(&self.database, user, now).await;
+            log_failure("update last_seen of a session", &saved);
             // A failed save does not reject the caller; the next check tries again.
-            noted = seen.map_or(noted, |()| now);
+            saved_at = saved.map_or(saved_at, |()| now);
         }
         Ok(CachedSession {
             status: session.status,
             device: session.device_id,
             checked_at: now,
             renewed_at: renewed.filter(|_| !renew).unwrap_or(now),
-            last_seen_saved_at: noted,
+            last_seen_saved_at: saved_at,
             store_epoch: epoch,
             token_issued_at: issued,
         })

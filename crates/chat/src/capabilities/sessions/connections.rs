@@ -239,35 +239,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_reply_from_before_attach_does_not_end_the_attachment() {
-        let hub = Arc::new(SessionConnections::default());
+    fn a_session_read_from_before_the_admission_does_not_end_the_connection() {
+        let connections = Arc::new(SessionConnections::default());
         let alice = UserId::new("alice").unwrap();
-        let told: Arc<Mutex<Vec<SessionEndReason>>> = Arc::default();
-        let there = Arc::clone(&told);
-        let ended = Arc::new(move |reason| there.lock().push(reason));
-        let attachment = hub.register(&alice, None, (Timestamp(5), Some(Timestamp(3))), ended);
-        let (users, early) = hub.admitted_users();
+        let reasons: Arc<Mutex<Vec<SessionEndReason>>> = Arc::default();
+        let received = Arc::clone(&reasons);
+        let ended = Arc::new(move |reason| received.lock().push(reason));
+        let registration =
+            connections.register(&alice, None, (Timestamp(5), Some(Timestamp(3))), ended);
+        let (users, early) = connections.admitted_users();
         assert_eq!(users, []);
-        attachment.mark_admitted();
-        hub.notify_admitted(&alice, SessionEndReason::Logout, None, early);
-        assert_eq!(*told.lock(), []);
-        let (users, mark) = hub.admitted_users();
+        registration.mark_admitted();
+        connections.notify_admitted(&alice, SessionEndReason::Logout, None, early);
+        assert_eq!(*reasons.lock(), []);
+        let (users, mark) = connections.admitted_users();
         assert_eq!(users, std::slice::from_ref(&alice));
-        hub.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(2)), mark);
-        assert_eq!(*told.lock(), []);
-        hub.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(3)), mark);
-        assert_eq!(*told.lock(), [SessionEndReason::Logout]);
+        connections.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(2)), mark);
+        assert_eq!(*reasons.lock(), []);
+        connections.notify_admitted(&alice, SessionEndReason::Logout, Some(Timestamp(3)), mark);
+        assert_eq!(*reasons.lock(), [SessionEndReason::Logout]);
         let blocked = |at| SessionEnd {
             reason: SessionEndReason::Blocked,
             ended_at: Timestamp(at),
             device: None,
         };
         let late = vec![Some(Timestamp(3))];
-        assert_eq!(hub.notify_session_end(&alice, &blocked(4)), (late, mark));
-        assert_eq!(*told.lock(), [SessionEndReason::Logout]);
-        assert_eq!(hub.notify_session_end(&alice, &blocked(5)), (vec![], mark));
         assert_eq!(
-            *told.lock(),
+            connections.notify_session_end(&alice, &blocked(4)),
+            (late, mark)
+        );
+        assert_eq!(*reasons.lock(), [SessionEndReason::Logout]);
+        assert_eq!(
+            connections.notify_session_end(&alice, &blocked(5)),
+            (vec![], mark)
+        );
+        assert_eq!(
+            *reasons.lock(),
             [SessionEndReason::Logout, SessionEndReason::Blocked]
         );
     }

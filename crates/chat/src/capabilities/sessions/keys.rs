@@ -10,7 +10,7 @@ use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, 
 pub const CAPABILITY: KeyGroup = KeyGroup {
     name: "sessions",
     title: "Sessions",
-    keys: &[SESSION, REVOKED],
+    keys: &[SESSION, SESSION_CHECK],
 };
 
 const SESSION: KeySpec = KeySpec::documented("user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Session))
@@ -18,7 +18,7 @@ const SESSION: KeySpec = KeySpec::documented("user:{user}", KeyKind::Hash, KeyTt
     .meaning("session of the user, renewed by requests (at most every 30 s per node); the user is blocked if `status` is `blocked` or `active` is `false`; other services may end it with `DEL` or change it with `HSET`")
     .sources(&[KeySource::S4]);
 
-const REVOKED: KeySpec = KeySpec::internal(
+const SESSION_CHECK: KeySpec = KeySpec::internal(
     "parlor:revoked:{user}",
     KeyKind::String,
     KeyTtl::Configured(TtlName::Session),
@@ -35,6 +35,6 @@ impl Keyspace {
     /// Time up to which tokens of a user are revoked, and the store epoch in which the session was compared with the
     /// rows.
     pub fn session_check(&self, user: &UserId) -> Key {
-        self.key1(&REVOKED, user)
+        self.key1(&SESSION_CHECK, user)
     }
 }

@@ -8,7 +8,7 @@ use crate::ids::{DeviceId, UserId};
 use crate::keys::named_enum;
 
 named_enum! {
-    /// What a session allows.
+    /// Access that a session gives.
     #[derive(Serialize, Deserialize, ToSchema)]
     #[serde(rename_all = "lowercase")]
     #[schema(as = SessionStatus)]
@@ -29,7 +29,7 @@ pub struct UserSession {
     pub user_id: UserId,
     /// Device that began the session.
     pub device_id: DeviceId,
-    /// What the session allows.
+    /// Access that the session gives.
     pub status: SessionStatus,
     /// Start of the session.
     pub login_time: Timestamp,
@@ -67,9 +67,9 @@ impl UserSession {
 
     /// Reads `status`, `active`, `device_id`, `login_time`, `last_seen` and `ip_address` of the hash. Other services
     /// may have written them: an invalid field counts as missing, and an unknown status is read only.
-    pub(super) fn from_hash_fields(user: &UserId, held: [&str; 6]) -> Self {
-        let [status, active, device, login, seen, address] = held;
-        let moment = |text: &str| Timestamp(text.parse().unwrap_or_default());
+    pub(super) fn from_hash_fields(user: &UserId, fields: [&str; 6]) -> Self {
+        let [status, active, device, login, seen, address] = fields;
+        let parse_time = |text: &str| Timestamp(text.parse().unwrap_or_default());
         let status = match (SessionStatus::parse(status), active) {
             (Some(SessionStatus::Blocked), _) | (_, "false") => SessionStatus::Blocked,
             (Some(status), _) => status,
@@ -79,8 +79,8 @@ impl UserSession {
             user_id: user.clone(),
             device_id: DeviceId::new(device).unwrap_or_else(|_| DeviceId::default_for_requests()),
             status,
-            login_time: moment(login),
-            last_seen: moment(seen),
+            login_time: parse_time(login),
+            last_seen: parse_time(seen),
             ip_address: address.to_owned(),
         }
     }

@@ -7,10 +7,10 @@ use parlor_store::native::{
 };
 use redis::Value;
 
-pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [session, check_key] = step.keys_at(0)?;
-    let [epoch, issued, now, ttl] = step.args_at(0)?;
-    let text = step.get(check_key)?.map(|it| it.to_vec());
+pub(super) fn read_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [session, check_key] = call.keys_at(0)?;
+    let [epoch, issued, now, ttl] = call.args_at(0)?;
+    let text = call.get(check_key)?.map(|it| it.to_vec());
     let Some(revoked) = text
         .as_deref()
         .and_then(|text| revoked_before_if_verified(text, epoch))
@@ -29,16 +29,16 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
         b"ip_address",
     ];
     // A key of another type is treated as a missing session.
-    let held = step.hmget(session, fields).ok();
-    let there = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
-    let Some(held) = held.filter(there) else {
+    let held = call.hmget(session, fields).ok();
+    let is_session = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
+    let Some(held) = held.filter(is_session) else {
         return Ok(Some(string_array(["missing"])));
     };
     if !now.is_empty() {
         let ttl = parse_number_arg(ttl)? as u64;
-        step.hset(session, &[(b"last_seen", now)])?;
-        step.pexpire(session, ttl)?;
-        step.pexpire(check_key, ttl)?;
+        call.hset(session, &[(b"last_seen", now)])?;
+        call.pexpire(session, ttl)?;
+        call.pexpire(check_key, ttl)?;
     }
     let held = held
         .iter()
@@ -48,20 +48,20 @@ pub(super) fn read_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResul
     )))
 }
 
-pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [session, check_key] = step.keys_at(0)?;
-    let [epoch, revoked, ttl, mode, issued, keep_hash_block] = step.args_at(0)?;
-    let (pairs, []) = step.args()[6..].as_chunks::<2>() else {
+pub(super) fn write_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [session, check_key] = call.keys_at(0)?;
+    let [epoch, revoked, ttl, mode, issued, keep_hash_block] = call.args_at(0)?;
+    let (pairs, []) = call.args()[6..].as_chunks::<2>() else {
         return Ok(None);
     };
     let (revoked, ttl) = (parse_number_arg(revoked)?, parse_number_arg(ttl)? as u64);
-    let text = step.get(check_key)?.map(|it| it.to_vec());
+    let text = call.get(check_key)?.map(|it| it.to_vec());
     let previous_revoked = text
         .as_deref()
         .and_then(|text| revoked_before_if_verified(text, epoch));
     let revoked = previous_revoked.map_or(revoked, |was| revoked.max(was));
     // A key of another type is treated as a missing session.
-    let held = step.hmget(session, [&b"status"[..], b"active", b"device_id"]);
+    let held = call.hmget(session, [&b"status"[..], b"active", b"device_id"]);
     let [status, active, device] = held.unwrap_or_default();
     let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
     match mode {
@@ -74,23 +74,23 @@ pub(super) fn write_session(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
         }
         _ => {}
     }
-    step.del(session)?;
+    call.del(session)?;
     if !pairs.is_empty() {
         let fields: Vec<_> = pairs
             .iter()
             .map(|[field, value]| (*field, *value))
             .collect();
-        step.hset(session, &fields)?;
+        call.hset(session, &fields)?;
         if mode == b"rebuild" && blocked && keep_hash_block == b"1" {
-            step.hset(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
+            call.hset(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
         }
-        step.pexpire(session, ttl)?;
+        call.pexpire(session, ttl)?;
     }
     let mut held = Vec::new();
     push_integer(&mut held, revoked);
     held.push(b'|');
     held.extend_from_slice(epoch);
-    step.set(check_key, &held, Some(ttl))?;
+    call.set(check_key, &held, Some(ttl))?;
     let device = device.as_deref().unwrap_or_default();
     Ok(Some(string_array([&b"written"[..], device])))
 }

@@ -32,7 +32,7 @@ pub struct SessionInfo {
     pub user_id: UserId,
     /// Device that began the session.
     pub device_id: DeviceId,
-    /// What the session allows.
+    /// Access that the session gives.
     pub status: SessionStatus,
     /// Start of the session, ISO 8601.
     pub login_time: String,
@@ -105,10 +105,10 @@ impl Operation for BeginVisitorSession {
     type Reply = VisitorSession;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<VisitorSession> {
-        let visit = chat
+        let begun = chat
             .sessions()
             .begin_visitor_session(caller, self.device_id.as_deref());
-        let (token, session) = visit.await?;
+        let (token, session) = begun.await?;
         Ok(VisitorSession {
             token,
             session: session.into(),

@@ -8,7 +8,7 @@ use super::end_events::end_reason;
 use crate::api::error::Result;
 
 impl Sessions {
-    /// Retries the pending updates. The background task calls this every second.
+    /// Retries the pending updates. A background task calls this function every second.
     pub async fn retry_pending(&self) -> Result<()> {
         let mut failed = Ok(());
         let users = self.retry_queue.take_up_to(usize::MAX).into_iter();

@@ -49,16 +49,16 @@ impl Sessions {
         issued: Timestamp,
     ) -> Result<bool> {
         if let Either::Sqlite(_) = self.database.reader() {
-            let opening = NewSession {
+            let new_session = NewSession {
                 session: session.clone(),
                 issued,
             };
-            let open = async |all: &[NewSession]| {
-                let opened = rows::insert_sessions(&self.database, all).await;
-                opened.unwrap_or_default()
+            let insert = async |all: &[NewSession]| {
+                let inserted = rows::insert_sessions(&self.database, all).await;
+                inserted.unwrap_or_default()
             };
-            if let Some(opened) = self.row_inserts.submit(opening, open).await {
-                return Ok(opened);
+            if let Some(inserted) = self.row_inserts.submit(new_session, insert).await {
+                return Ok(inserted);
             }
         }
         rows::insert_session(&self.database, session, issued).await

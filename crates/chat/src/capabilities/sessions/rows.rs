@@ -119,8 +119,8 @@ impl UserSessionRow {
             .map(from_db_integer)
             .filter(|seen| *seen >= oldest.as_millis());
         // A session whose login time is not after the last logout ended with that logout.
-        let outlived = |login: &i64| *login > self.revoked_before || !self.has_user_row();
-        let login = self.login_at.filter(outlived);
+        let began_after_logout = |login: &i64| *login > self.revoked_before || !self.has_user_row();
+        let login = self.login_at.filter(began_after_logout);
         let found = seen.and_then(|seen| {
             Some(UserSession {
                 user_id: user.clone(),
@@ -173,7 +173,7 @@ pub(super) fn insert_session<'a>(
     issued: Timestamp,
 ) -> BoxFuture<'a, Result<bool>> {
     Box::pin(async move {
-        let opened = write_statement!(database, c => {
+        let inserted = write_statement!(database, c => {
             sqlx::query(INSERT_SESSION)
                 .bind(session.user_id.as_str())
                 .bind(session.device_id.as_str())
@@ -185,7 +185,7 @@ pub(super) fn insert_session<'a>(
                 .await?
                 .rows_affected()
         });
-        Ok(opened > 0)
+        Ok(inserted > 0)
     })
 }
 
@@ -198,10 +198,10 @@ pub(super) async fn insert_sessions(
     let mut users = HashSet::new();
     let firsts: Vec<bool> = all
         .iter()
-        .map(|opening| users.insert(&opening.session.user_id))
+        .map(|new| users.insert(&new.session.user_id))
         .collect();
     let firsts = || all.iter().zip(&firsts);
-    let asked: Vec<_> = firsts()
+    let parameters: Vec<_> = firsts()
         .filter(|(_, first)| **first)
         .map(|(NewSession { session, issued }, _)| {
             let UserSession {
@@ -223,17 +223,17 @@ pub(super) async fn insert_sessions(
     let Either::Sqlite(connection) = tx.connection() else {
         unreachable!("only SQLite inserts sessions in batches")
     };
-    let opened: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
-        .bind(to_json(&asked))
+    let inserted: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
+        .bind(to_json(&parameters))
         .fetch_all(connection)
         .await?;
     tx.commit().await?;
-    let opened: HashSet<String> = opened.into_iter().collect();
-    let answers = firsts().map(|(opening, first)| {
-        let user = opening.session.user_id.as_str();
-        first.then(|| opened.contains(user))
+    let inserted: HashSet<String> = inserted.into_iter().collect();
+    let results = firsts().map(|(new, first)| {
+        let user = new.session.user_id.as_str();
+        first.then(|| inserted.contains(user))
     });
-    Ok(answers.collect())
+    Ok(results.collect())
 }
 
 fn to_json(rows: &(impl Serialize + ?Sized)) -> String {

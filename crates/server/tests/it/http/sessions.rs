@@ -12,7 +12,7 @@ use crate::tokens::{admin, now, service, token_with_claims, user};
 const COUNT: &str = "/v1/presence/count";
 
 #[tokio::test]
-async fn a_person_without_a_session_is_told_to_begin_one_by_every_route() {
+async fn every_route_asks_a_user_without_a_session_to_begin_one() {
     let node = embedded().await;
     let carol = user("carol");
     for route in ROUTES
@@ -58,7 +58,7 @@ async fn tokens_issued_before_a_logout_are_rejected() {
 }
 
 #[tokio::test]
-async fn an_admin_blocks_and_lets_in_again() {
+async fn an_admin_blocks_and_unblocks_a_user() {
     let node = embedded().await;
     let change = async |by: &str, status: &str| {
         let patch = call("PATCH", "/v1/admin/sessions/bob").by(by);
@@ -97,7 +97,7 @@ async fn a_session_stores_the_forwarded_client_address() {
 }
 
 #[tokio::test]
-async fn sessions_are_administered_by_admins_and_services_alone() {
+async fn only_admins_and_services_administer_sessions() {
     let node = embedded().await;
     let asked = |by: &str, method: Method, user: &str| {
         let path = format!("/v1/admin/sessions/{user}");
@@ -143,7 +143,7 @@ async fn sessions_are_administered_by_admins_and_services_alone() {
 }
 
 #[tokio::test]
-async fn a_visitor_comes_in_where_that_is_allowed_and_reads_only() {
+async fn visitors_are_admitted_if_configured_and_have_read_only_access() {
     let closed = embedded().await;
     let come_in = call("POST", "/v1/sessions/anonymous");
     let refused = come_in.at(&closed).await.refused(403, "forbidden");

@@ -65,7 +65,7 @@ fn write_call(mode: &str, issued: u64, keep: &str, fields: &[&str]) -> ScriptCal
 }
 
 #[tokio::test]
-async fn the_step_in_rust_does_what_the_script_does() {
+async fn a_session_is_read_as_the_script_reads_it() {
     let clock = ManualClock::default();
     let mut parity = ScriptParity::open(&clock).await;
     let sessions = [

@@ -16,11 +16,11 @@ const HALF_A_MINUTE: Duration = Duration::from_secs(30);
 
 on_every_engine! {
     a_session_is_stored_as_documented;
-    without_a_session_nobody_is_let_in;
+    a_user_without_a_session_is_refused;
     a_session_lasts_a_week_after_it_was_last_used;
     a_session_is_written_at_most_twice_a_minute;
     a_second_login_changes_the_device_and_nothing_else;
-    sessions_that_begin_at_once_are_each_told_what_became_of_theirs;
+    each_of_many_concurrent_logins_gets_its_own_result;
     a_visitor_may_read_only;
     a_visitor_gets_an_id_a_token_and_a_session;
     a_service_needs_no_session;
@@ -52,7 +52,7 @@ pub async fn a_session_is_stored_as_documented(fixture: SessionsFixture) {
     );
 }
 
-pub async fn without_a_session_nobody_is_let_in(fixture: SessionsFixture) {
+pub async fn a_user_without_a_session_is_refused(fixture: SessionsFixture) {
     let alice = fixture.caller("alice");
     for node in [0, 1] {
         assert_eq!(
@@ -113,7 +113,7 @@ async fn a_second_login_changes_the_device_and_nothing_else(fixture: SessionsFix
     assert_eq!(code(wrong), Some(Code::InvalidId));
 }
 
-async fn sessions_that_begin_at_once_are_each_told_what_became_of_theirs(fixture: SessionsFixture) {
+async fn each_of_many_concurrent_logins_gets_its_own_result(fixture: SessionsFixture) {
     let early = fixture.caller_with_session("carol").await;
     fixture.nodes[0].end(&user("carol")).await.unwrap();
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
@@ -158,12 +158,12 @@ async fn a_visitor_may_read_only(fixture: SessionsFixture) {
     };
     fixture.nodes[0].begin(&visitor, None).await.unwrap();
     assert_eq!(fixture.hash("visitor-1").await["status"], "anonymous");
-    let let_in = fixture.nodes[1]
+    let caller = fixture.nodes[1]
         .check(fixture.caller("visitor-1"))
         .await
         .unwrap();
     assert_eq!(
-        code(let_in.require_write_access()),
+        code(caller.require_write_access()),
         Some(Code::ReadOnlySession)
     );
 }
@@ -183,11 +183,11 @@ async fn a_visitor_gets_an_id_a_token_and_a_session(fixture: SessionsFixture) {
     assert_eq!(session.status, SessionStatus::Anonymous);
     let visitor = session.user_id.as_str();
     assert_eq!(token, format!("token of {visitor}"));
-    let let_in = fixture.nodes[1]
+    let caller = fixture.nodes[1]
         .check(fixture.caller(visitor))
         .await
         .unwrap();
-    assert!(let_in.anonymous);
+    assert!(caller.anonymous);
 }
 
 async fn a_service_needs_no_session(fixture: SessionsFixture) {
@@ -213,8 +213,8 @@ pub async fn status_and_active_written_by_other_services_are_respected(fixture: 
         fixture.advance(SESSION_CACHE_TTL).await;
         assert_eq!(fixture.check_error(1, &alice).await, answer, "{written:?}");
     }
-    let let_in = fixture.nodes[1].check(alice.clone()).await.unwrap();
-    assert!(let_in.require_write_access().is_err());
+    let caller = fixture.nodes[1].check(alice.clone()).await.unwrap();
+    assert!(caller.require_write_access().is_err());
     fixture.run_as_other_service("DEL", "alice", &[]).await;
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(

@@ -7,7 +7,7 @@ use super::{begin, end, end_notifications, store_data_loss};
 use crate::support::Fixture;
 
 #[tokio::test]
-async fn sessions_live_on_a_cluster() {
+async fn sessions_work_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
     begin::a_session_is_stored_as_documented(SessionsFixture::cluster(&mut cluster, ()).await)
         .await;

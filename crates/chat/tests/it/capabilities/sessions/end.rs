@@ -12,11 +12,11 @@ const SECOND: Duration = Duration::from_secs(1);
 
 on_every_engine! {
     a_logout_ends_the_session_and_its_tokens;
-    a_block_keeps_out_at_once_and_on_every_node_within_a_second;
+    a_blocked_user_is_refused_at_once_and_on_every_node_within_a_second;
     a_blocked_user_cannot_begin_a_session;
     a_block_remains_after_the_session_key_expires;
-    a_user_who_is_let_in_again_goes_on;
-    begins_and_ends_in_a_race_leave_what_the_rows_say;
+    an_unblocked_user_continues_the_session;
+    concurrent_logins_and_logouts_end_as_the_rows_say;
 }
 
 pub async fn a_logout_ends_the_session_and_its_tokens(fixture: SessionsFixture) {
@@ -47,7 +47,9 @@ pub async fn a_logout_ends_the_session_and_its_tokens(fixture: SessionsFixture) 
     );
 }
 
-pub async fn a_block_keeps_out_at_once_and_on_every_node_within_a_second(fixture: SessionsFixture) {
+pub async fn a_blocked_user_is_refused_at_once_and_on_every_node_within_a_second(
+    fixture: SessionsFixture,
+) {
     let alice = fixture.caller_with_session("alice").await;
     assert_eq!(fixture.check_error(1, &alice).await, None);
     let blocked = fixture.nodes[0]
@@ -109,7 +111,7 @@ async fn a_block_remains_after_the_session_key_expires(fixture: SessionsFixture)
     );
 }
 
-async fn a_user_who_is_let_in_again_goes_on(fixture: SessionsFixture) {
+async fn an_unblocked_user_continues_the_session(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     let again = fixture.nodes[1].unblock(&user("alice")).await.unwrap();
@@ -127,7 +129,7 @@ async fn a_user_who_is_let_in_again_goes_on(fixture: SessionsFixture) {
     assert!(fixture.hash("bob").await.is_empty());
 }
 
-async fn begins_and_ends_in_a_race_leave_what_the_rows_say(fixture: SessionsFixture) {
+async fn concurrent_logins_and_logouts_end_as_the_rows_say(fixture: SessionsFixture) {
     for round in 0..20 {
         let name = format!("user-{round}");
         let token = fixture.caller(&name);

@@ -19,20 +19,20 @@ on_every_engine! {
     a_block_reaches_the_connections_of_every_node;
     a_logout_reaches_the_connections_of_every_node;
     recheck_finds_sessions_changed_by_another_service;
-    a_node_that_heard_nothing_finds_out_by_asking;
-    nobody_is_attached_without_a_session;
+    a_node_that_missed_a_notification_finds_the_block_by_a_recheck;
+    a_user_without_a_session_cannot_wait_for_its_end;
     a_late_logout_message_does_not_end_a_newer_session;
-    an_attachment_may_be_dropped_inside_its_callback;
+    a_registration_can_be_dropped_inside_its_handler;
 }
 
-async fn an_attachment_may_be_dropped_inside_its_callback(fixture: SessionsFixture) {
+async fn a_registration_can_be_dropped_inside_its_handler(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let held = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let reasons = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..2 {
-        let (held_there, told_there) = (Arc::clone(&held), Arc::clone(&told));
+        let (held_there, reasons_there) = (Arc::clone(&held), Arc::clone(&reasons));
         let ended = Arc::new(move |reason| {
-            told_there.lock().push(reason);
+            reasons_there.lock().push(reason);
             held_there.lock().clear();
         });
         let device = DeviceId::new("phone").unwrap();
@@ -42,10 +42,10 @@ async fn an_attachment_may_be_dropped_inside_its_callback(fixture: SessionsFixtu
     }
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
-    assert_eq!(*told.lock(), [SessionEndReason::Blocked; 2]);
+    assert_eq!(*reasons.lock(), [SessionEndReason::Blocked; 2]);
 }
 
-async fn attached(fixture: &SessionsFixture, node: usize, caller: &Caller) -> SessionEndWaiter {
+async fn wait_for_end(fixture: &SessionsFixture, node: usize, caller: &Caller) -> SessionEndWaiter {
     fixture.nodes[node]
         .wait_for_session_end(caller, None)
         .await
@@ -54,9 +54,9 @@ async fn attached(fixture: &SessionsFixture, node: usize, caller: &Caller) -> Se
 
 pub async fn a_block_reaches_the_connections_of_every_node(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
-    let mut here = attached(&fixture, 0, &alice).await;
-    let mut there = attached(&fixture, 1, &alice).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    let mut here = wait_for_end(&fixture, 0, &alice).await;
+    let mut there = wait_for_end(&fixture, 1, &alice).await;
+    let _tasks = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     assert_eq!(here.wait().await, SessionEndReason::Blocked);
     assert_eq!(there.wait().await, SessionEndReason::Blocked);
@@ -65,9 +65,9 @@ pub async fn a_block_reaches_the_connections_of_every_node(fixture: SessionsFixt
 pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let bob = fixture.caller_with_session("bob").await;
-    let mut there = attached(&fixture, 1, &alice).await;
-    let mut other = attached(&fixture, 1, &bob).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    let mut there = wait_for_end(&fixture, 1, &alice).await;
+    let mut other = wait_for_end(&fixture, 1, &bob).await;
+    let _tasks = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(there.wait().await, SessionEndReason::Logout);
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
@@ -77,8 +77,8 @@ pub async fn a_logout_reaches_the_connections_of_every_node(fixture: SessionsFix
 async fn recheck_finds_sessions_changed_by_another_service(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let bob = fixture.caller_with_session("bob").await;
-    let mut alices = attached(&fixture, 1, &alice).await;
-    let mut bobs = attached(&fixture, 1, &bob).await;
+    let mut alices = wait_for_end(&fixture, 1, &alice).await;
+    let mut bobs = wait_for_end(&fixture, 1, &bob).await;
     fixture.run_as_other_service("DEL", "alice", &[]).await;
     fixture
         .run_as_other_service("HSET", "bob", &["active", "false"])
@@ -88,12 +88,14 @@ async fn recheck_finds_sessions_changed_by_another_service(fixture: SessionsFixt
     assert_eq!(bobs.wait().await, SessionEndReason::Blocked);
 }
 
-pub async fn a_node_that_heard_nothing_finds_out_by_asking(fixture: SessionsFixture) {
+pub async fn a_node_that_missed_a_notification_finds_the_block_by_a_recheck(
+    fixture: SessionsFixture,
+) {
     let alice = fixture.caller_with_session("alice").await;
     // This node does not listen yet, like a node that has lost its connection to the bus.
-    let mut there = attached(&fixture, 1, &alice).await;
+    let mut there = wait_for_end(&fixture, 1, &alice).await;
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
-    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    let _tasks = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     assert_eq!(there.wait().await, SessionEndReason::Blocked);
 }
 
@@ -105,20 +107,20 @@ async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFix
         fixture.caller_with_session("alice").await,
         fixture.caller_with_session("bob").await,
     );
-    let mut old = attached(&fixture, 1, &alice).await;
+    let mut old = wait_for_end(&fixture, 1, &alice).await;
     fixture.nodes[0].end(&user("alice")).await.unwrap();
     let Some(BusEvent::Message { payload, .. }) = heard.next().await else {
         unreachable!("the logout is published");
     };
     fixture.advance(Duration::from_secs(2)).await;
     let alice = fixture.caller_with_session("alice").await;
-    let mut new = attached(&fixture, 1, &alice).await;
-    let mut other = attached(&fixture, 1, &bob).await;
-    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    let mut new = wait_for_end(&fixture, 1, &alice).await;
+    let mut other = wait_for_end(&fixture, 1, &bob).await;
+    let _tasks = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     // A frame that arrives late, when the node listens.
     eventually("the frame is received", async || {
-        let told = bus.publish(channel.as_str(), payload.to_vec()).await;
-        told.unwrap();
+        let published = bus.publish(channel.as_str(), payload.to_vec()).await;
+        published.unwrap();
         old.wait().now_or_never()
     })
     .await;
@@ -133,7 +135,7 @@ async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFix
     assert_eq!(new.wait().await, SessionEndReason::Logout);
 }
 
-async fn nobody_is_attached_without_a_session(fixture: SessionsFixture) {
+async fn a_user_without_a_session_cannot_wait_for_its_end(fixture: SessionsFixture) {
     let alice = fixture.caller("alice");
     let refused = fixture.nodes[0].wait_for_session_end(&alice, None).await;
     assert_eq!(code(refused), Some(Code::SessionExpired));
@@ -149,7 +151,7 @@ async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
         .wait_for_session_end(&alice, Some(&phone))
         .await
         .unwrap();
-    let _ticking = Arc::clone(&fixture.nodes[1]).start_background_tasks();
+    let _tasks = Arc::clone(&fixture.nodes[1]).start_background_tasks();
     fixture.nodes[0]
         .begin(&alice, Some("laptop"))
         .await

@@ -11,9 +11,9 @@ use super::on_every_engine;
 
 on_every_engine! {
     a_block_that_failed_in_the_store_is_retried;
-    blocks_at_once_end_as_the_rows_say;
+    concurrent_blocks_and_unblocks_end_as_the_rows_say;
     the_first_check_on_a_node_updates_last_seen;
-    a_foreign_value_in_the_place_of_a_session_is_no_session;
+    a_key_of_another_type_is_no_session;
 }
 
 /// Runs a query that returns a number.
@@ -33,14 +33,14 @@ async fn run(fixture: &SessionsFixture, name: &str, key: &Key, rest: &[&str]) ->
 
 async fn a_block_that_failed_in_the_store_is_retried(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
-    let companion = fixture.keys.session_check(&user("alice"));
-    let held = run(&fixture, "GET", &companion, &[]).await.unwrap();
-    run(&fixture, "DEL", &companion, &[]).await;
-    run(&fixture, "RPUSH", &companion, &["x"]).await;
+    let check_key = fixture.keys.session_check(&user("alice"));
+    let value = run(&fixture, "GET", &check_key, &[]).await.unwrap();
+    run(&fixture, "DEL", &check_key, &[]).await;
+    run(&fixture, "RPUSH", &check_key, &["x"]).await;
     let blocked = fixture.nodes[0].block(&user("alice"), None).await;
     assert!(blocked.is_err(), "the store rejected the update");
-    run(&fixture, "DEL", &companion, &[]).await;
-    run(&fixture, "SET", &companion, &[&held]).await;
+    run(&fixture, "DEL", &check_key, &[]).await;
+    run(&fixture, "SET", &check_key, &[&value]).await;
     fixture.nodes[0].retry_pending().await.unwrap();
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
@@ -50,7 +50,7 @@ async fn a_block_that_failed_in_the_store_is_retried(fixture: SessionsFixture) {
     assert_eq!(fixture.hash("alice").await["status"], "blocked");
 }
 
-async fn blocks_at_once_end_as_the_rows_say(fixture: SessionsFixture) {
+async fn concurrent_blocks_and_unblocks_end_as_the_rows_say(fixture: SessionsFixture) {
     fixture.caller_with_session("alice").await;
     let alice = user("alice");
     for round in 0..40 {
@@ -76,7 +76,7 @@ async fn the_first_check_on_a_node_updates_last_seen(fixture: SessionsFixture) {
     assert_eq!(seen.unsigned_abs(), fixture.now().as_millis());
 }
 
-async fn a_foreign_value_in_the_place_of_a_session_is_no_session(fixture: SessionsFixture) {
+async fn a_key_of_another_type_is_no_session(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let key = fixture.key("alice");
     run(&fixture, "DEL", &key, &[]).await;

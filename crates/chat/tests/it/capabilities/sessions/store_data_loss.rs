@@ -11,12 +11,12 @@ use crate::support::Fixture;
 on_every_engine! {
     a_lost_session_comes_back_from_the_row;
     a_deleted_session_does_not_come_back_with_the_next_loss;
-    an_older_store_does_not_let_a_blocked_user_in;
+    an_older_store_does_not_admit_a_blocked_user;
     an_older_store_does_not_bring_back_an_ended_session;
     an_old_session_is_not_brought_back;
 }
 
-async fn empty(fixture: &SessionsFixture) {
+async fn lose_data(fixture: &SessionsFixture) {
     for key in [
         fixture.key("alice"),
         fixture.keys.session_check(&user("alice")),
@@ -31,7 +31,7 @@ async fn empty(fixture: &SessionsFixture) {
 pub async fn a_lost_session_comes_back_from_the_row(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let before = fixture.hash("alice").await;
-    empty(&fixture).await;
+    lose_data(&fixture).await;
     assert_eq!(fixture.check_error(1, &alice).await, None);
     let after = fixture.hash("alice").await;
     assert_eq!(after, before);
@@ -45,14 +45,14 @@ async fn a_deleted_session_does_not_come_back_with_the_next_loss(fixture: Sessio
         fixture.check_error(1, &alice).await,
         Some(Code::SessionExpired)
     );
-    empty(&fixture).await;
+    lose_data(&fixture).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
         Some(Code::SessionExpired)
     );
 }
 
-pub async fn an_older_store_does_not_let_a_blocked_user_in(fixture: SessionsFixture) {
+pub async fn an_older_store_does_not_admit_a_blocked_user(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture
@@ -83,7 +83,7 @@ async fn an_older_store_does_not_bring_back_an_ended_session(fixture: SessionsFi
 async fn an_old_session_is_not_brought_back(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     fixture.advance(Duration::from_secs(8 * 86_400)).await;
-    empty(&fixture).await;
+    lose_data(&fixture).await;
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
@@ -93,7 +93,7 @@ async fn an_old_session_is_not_brought_back(fixture: SessionsFixture) {
 
 /// Without a store, sessions are checked with the rows.
 #[tokio::test]
-async fn while_the_store_is_away_the_rows_answer() {
+async fn sessions_are_checked_with_the_rows_while_the_store_is_unavailable() {
     let mut fixture = SessionsFixture::redis_with_short_timeout(()).await;
     let alice = fixture.caller_with_session("alice").await;
     let bob = fixture.caller_with_session("bob").await;
