@@ -145,7 +145,7 @@ impl ChatFixture {
         let before = crate::measure::cpu_time();
         for _ in 0..ROUNDS {
             for device in &devices {
-                self.chat.presence().beat(device)?;
+                self.chat.presence().heartbeat(device)?;
             }
         }
         let spent = crate::measure::cpu_time() - before;

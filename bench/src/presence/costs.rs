@@ -126,7 +126,7 @@ async fn calls(
     crowd: &Crowd,
     work: impl AsyncFn(usize) -> parlor_chat::api::error::Result<()>,
 ) -> anyhow::Result<ResourceUsage> {
-    crowd.presence.renew().await?;
+    crowd.presence.renew_lease().await?;
     let mut number = 0;
     let (quietest, _) = measure_rounds(crowd, READ_DURATION, async || {
         number += 1;

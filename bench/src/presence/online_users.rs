@@ -33,10 +33,10 @@ impl Crowd {
         let (presence, keys) = ground.node("n0", settings).await?;
         for step in [LEASE, GRACE] {
             ground.store.clock().advance(step - SECOND);
-            presence.renew().await?;
+            presence.renew_lease().await?;
             ground.store.clock().advance(SECOND);
         }
-        presence.renew().await?;
+        presence.renew_lease().await?;
         let mut devices = (0..users).map(device).collect::<anyhow::Result<Vec<_>>>()?;
         // In the order of keys in the embedded store's file; in any other order, a million connects write tens of
         // gigabytes.
@@ -62,11 +62,11 @@ impl Crowd {
             .skip(number % HEARTBEAT_INTERVAL_SECS)
             .step_by(HEARTBEAT_INTERVAL_SECS)
         {
-            self.presence.beat(device)?;
+            self.presence.heartbeat(device)?;
             beats += 1;
         }
         self.ground.store.clock().advance(SECOND);
-        self.presence.renew().await?;
+        self.presence.renew_lease().await?;
         self.presence.flush_heartbeats().await?;
         Ok(beats)
     }

@@ -122,7 +122,7 @@ impl SocketIoGateway {
                 let state = socket.state();
                 let presence_lock = state.presence_lock();
                 let _guard = presence_lock.lock().await;
-                presence.leave(&state.device).await
+                presence.disconnect(&state.device).await
             }
             DeferredTask::RenewSession(socket) => {
                 let caller = socket.state().caller();

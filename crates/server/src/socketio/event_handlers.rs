@@ -42,7 +42,9 @@ impl Operation for SetPresenceStatus {
     type Reply = EmptyObject;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> ChatResult<EmptyObject> {
-        chat.presence().set(caller.user()?, self.status).await?;
+        chat.presence()
+            .set_status(caller.user()?, self.status)
+            .await?;
         Ok(EmptyObject {})
     }
 }

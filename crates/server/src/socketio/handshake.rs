@@ -55,7 +55,7 @@ impl SocketIoGateway {
             // Presence registers the device when the store is available again.
             Err(error) if error.is_store_unavailable() => {}
             Err(error) => {
-                let _ = Box::pin(chat.presence().leave(&device)).await;
+                let _ = Box::pin(chat.presence().disconnect(&device)).await;
                 return Err(error.into());
             }
         }

@@ -175,7 +175,7 @@ impl SocketIoGateway {
     fn record_heartbeat(&self, socket: &Arc<GatewaySocket>) {
         let state = socket.state();
         // The heartbeat buffer has no limit for devices with a socket.
-        let _ = self.chat().presence().beat(&state.device);
+        let _ = self.chat().presence().heartbeat(&state.device);
         let (now, checked) = (
             self.elapsed_secs(),
             state.session_checked_secs.load(Ordering::Relaxed),

@@ -20,7 +20,7 @@ use crate::clock::duration_millis;
 const MAX_DEPARTURES_PER_PIPELINE: usize = 500;
 
 /// Mode of the scripts for a departure that happened while the store was unavailable.
-const MODE_DEFERRED: &str = "missed";
+const MODE_DEFERRED: &str = "deferred";
 
 impl Presence {
     pub(super) async fn depart(&self, device: &Device, how: Departure) -> Result<()> {
@@ -43,78 +43,81 @@ impl Presence {
         if !self.local_node.is_lease_stable() {
             return Ok(());
         }
-        let missed = self.devices.lock().take_deferred_departures();
-        self.write_departures(missed, MODE_DEFERRED).await
+        let deferred = self.devices.lock().take_deferred_departures();
+        self.write_departures(deferred, MODE_DEFERRED).await
     }
 
     /// Marks all connections of this node as lost, so that the clients can reconnect elsewhere within the grace period.
     pub(super) async fn all_connections_lost(&self) -> Result<()> {
-        let (sockets, mut goings) = {
+        let (sockets, mut departures) = {
             let mut local = self.devices.lock();
             (local.drain(), local.take_deferred_departures())
         };
-        goings.extend(
+        departures.extend(
             sockets
                 .into_iter()
                 .map(|it| (it, Departure::ConnectionLost)),
         );
-        self.write_departures(goings, "").await
+        self.write_departures(departures, "").await
     }
 
     /// Writes departures. If the future fails or is dropped, the unwritten ones are kept for the next flush.
     pub(super) async fn write_departures(
         &self,
-        goings: Vec<(LocalDevice, Departure)>,
+        departures: Vec<(LocalDevice, Departure)>,
         mode: &str,
     ) -> Result<()> {
-        let mut unsaid = UnwrittenDepartures {
+        let mut unwritten = UnwrittenDepartures {
             presence: self,
-            departures: goings,
+            departures,
         };
-        while !unsaid.departures.is_empty() {
-            let from = unsaid
+        while !unwritten.departures.is_empty() {
+            let from = unwritten
                 .departures
                 .len()
                 .saturating_sub(MAX_DEPARTURES_PER_PIPELINE);
-            self.write_departure_batch(&unsaid.departures[from..], mode)
+            self.write_departure_batch(&unwritten.departures[from..], mode)
                 .await?;
-            unsaid.departures.truncate(from);
+            unwritten.departures.truncate(from);
         }
         Ok(())
     }
 
     async fn write_departure_batch(
         &self,
-        goings: &[(LocalDevice, Departure)],
+        departures: &[(LocalDevice, Departure)],
         mode: &str,
     ) -> Result<()> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
+        let args = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
-        for (held, how) in goings {
+        for (held, how) in departures {
             // The departure of a device that the store never knew must not be published.
             let mode = if held.known_to_store { mode } else { "" };
-            pipe.add_command(self.departure_cmd(&steps, held, *how, mode));
+            pipe.add_command(self.departure_cmd(&args, held, *how, mode));
         }
-        let settled: Vec<Result<PresenceSnapshot>> =
+        let snapshots: Vec<Result<PresenceSnapshot>> =
             query_each(self.ctx.store().idempotent(), &mut pipe).await?;
-        let gone = goings.iter().zip(&settled).map(|((held, _), settled)| {
-            log_failure("write a departure", settled);
-            (held, settled.as_ref().map_or(0, |it| it.latest_deadline))
-        });
+        let gone = departures
+            .iter()
+            .zip(&snapshots)
+            .map(|((held, _), snapshot)| {
+                log_failure("write a departure", snapshot);
+                (held, snapshot.as_ref().map_or(0, |it| it.latest_deadline))
+            });
         self.clean_up_after_departures(gone).await
     }
 
     fn departure_cmd(
         &self,
-        steps: &PresenceScriptArgs<'_>,
+        args: &PresenceScriptArgs<'_>,
         held: &LocalDevice,
         how: Departure,
         mode: &str,
     ) -> redis::Cmd {
         let user = &held.device.user;
         let call = match how {
-            Departure::Disconnected => steps.call(|it| &it.remove, user),
-            Departure::ConnectionLost => steps.call(|it| &it.start_grace, user),
+            Departure::Disconnected => args.call(|it| &it.remove, user),
+            Departure::ConnectionLost => args.call(|it| &it.start_grace, user),
         };
         let call = call
             .arg(&held.device.id)
@@ -174,7 +177,7 @@ struct UnwrittenDepartures<'a> {
 
 impl Drop for UnwrittenDepartures<'_> {
     fn drop(&mut self) {
-        let unsaid = std::mem::take(&mut self.departures);
-        self.presence.devices.lock().defer_departures(unsaid);
+        let unwritten = std::mem::take(&mut self.departures);
+        self.presence.devices.lock().defer_departures(unwritten);
     }
 }

@@ -37,7 +37,7 @@ impl Presence {
     /// Checks the users whose deadline has passed and removes their expired devices. Returns the number of checked
     /// users. Does nothing until this node may expire others. The background task calls this every second.
     pub async fn sweep(&self) -> Result<usize> {
-        let mut looked = 0;
+        let mut checked = 0;
         for _ in 0..MAX_ROUNDS {
             if !self.local_node.may_expire_others() {
                 break;
@@ -46,9 +46,9 @@ impl Presence {
             if shards.is_empty() {
                 break;
             }
-            looked += self.sweep_round(&shards).await?;
+            checked += self.sweep_round(&shards).await?;
         }
-        Ok(looked)
+        Ok(checked)
     }
 
     /// Shards of the deadline index that have a due entry; usually few.
@@ -70,7 +70,7 @@ impl Presence {
 
     async fn sweep_round(&self, shards: &[DeadlineShard]) -> Result<usize> {
         let now = self.ctx.now();
-        let taken_until = claim_score(now);
+        let claim_score = claim_score(now);
         // Volatile: only the members of the index matter after a restart. An entry that is too early costs one check.
         let mut store = self.ctx.store().with_volatile_updates();
         let mut due = pipe();
@@ -78,32 +78,32 @@ impl Presence {
             let call = CLAIM_DUE_USERS.keys(self.ctx.keys().presence_deadlines(*shard));
             due.add_command(
                 call.arg(now.as_millis())
-                    .arg(&taken_until)
+                    .arg(&claim_score)
                     .arg(MAX_CLAIMED_PER_SHARD)
                     .cmd(),
             );
         }
-        let taken: Vec<Vec<UserId>> = due.query_async(&mut store).await?;
-        let users: Vec<UserId> = taken.iter().flatten().cloned().collect();
+        let claimed: Vec<Vec<UserId>> = due.query_async(&mut store).await?;
+        let users: Vec<UserId> = claimed.iter().flatten().cloned().collect();
         if users.is_empty() {
             return Ok(0);
         }
-        let mut settled = self.expire_devices(&users, None).await?.into_iter();
-        let mut looked = pipe();
-        for (shard, users) in shards.iter().zip(&taken) {
+        let mut snapshots = self.expire_devices(&users, None).await?.into_iter();
+        let mut mark = pipe();
+        for (shard, users) in shards.iter().zip(&claimed) {
             if !users.is_empty() {
-                let deadlines = settled.by_ref().take(users.len());
+                let deadlines = snapshots.by_ref().take(users.len());
                 let index = self.ctx.keys().presence_deadlines(*shard);
-                let mut call = MARK_CHECKED.keys(index).arg(&taken_until);
-                for (user, settled) in users.iter().zip(deadlines) {
-                    if let Some(settled) = settled {
-                        call = call.arg(user).arg(settled.latest_deadline);
+                let mut call = MARK_CHECKED.keys(index).arg(&claim_score);
+                for (user, snapshot) in users.iter().zip(deadlines) {
+                    if let Some(snapshot) = snapshot {
+                        call = call.arg(user).arg(snapshot.latest_deadline);
                     }
                 }
-                looked.add_command(call.cmd()).ignore();
+                mark.add_command(call.cmd()).ignore();
             }
         }
-        looked.exec_async(&mut store).await?;
+        mark.exec_async(&mut store).await?;
         Ok(users.len())
     }
 
@@ -114,10 +114,10 @@ impl Presence {
         users: &[UserId],
         dead: Option<&DeadNodeFilter<'_>>,
     ) -> Result<Vec<Option<PresenceSnapshot>>> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
+        let args = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for user in users {
-            let call = steps.call(|it| &it.expire, user);
+            let call = args.call(|it| &it.expire, user);
             let call = match dead {
                 Some(dead) => call
                     .arg(dead.node)
@@ -127,13 +127,13 @@ impl Presence {
             };
             pipe.add_command(call.cmd());
         }
-        let settled: Vec<Result<PresenceSnapshot>> =
+        let snapshots: Vec<Result<PresenceSnapshot>> =
             query_each(self.ctx.store().idempotent(), &mut pipe).await?;
-        let settled = settled.into_iter().map(|it| {
+        let snapshots = snapshots.into_iter().map(|it| {
             log_failure("expire the devices of a user", &it);
             it.ok()
         });
-        Ok(settled.collect())
+        Ok(snapshots.collect())
     }
 }
 

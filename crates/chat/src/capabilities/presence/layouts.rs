@@ -21,15 +21,15 @@ pub(super) struct PresenceScripts {
 }
 
 /// Assembles the scripts of a layout: `refresh_layout`, the shared head `user_state.lua`, `write_layout`, the script
-/// itself. The heartbeat script starts with its fast path. With a layout name of `native`, connect and heartbeat have a
-/// native version for the embedded engine.
+/// itself. The heartbeat script starts with its fast path. With native scripts, the embedded engine runs them instead of
+/// the connect script and the heartbeat script.
 macro_rules! layout_scripts {
-    ($layout:literal $(, $native:ident)?) => {
+    ($layout:literal $(, $connect:path, $beat:path)?) => {
         PresenceScripts {
             connect: layout_scripts!(of $layout, "connect_device")
-                $(.with_native(native::$native::connect))?,
+                $(.with_native($connect))?,
             beat: layout_scripts!(of $layout, "beat_device", include_str!("scripts/beat_single_device.lua"))
-                $(.with_native(native::$native::beat))?,
+                $(.with_native($beat))?,
             remove: layout_scripts!(of $layout, "remove_device"),
             start_grace: layout_scripts!(of $layout, "start_grace_period"),
             expire: layout_scripts!(of $layout, "expire_devices"),
@@ -51,10 +51,14 @@ macro_rules! layout_scripts {
     };
 }
 
-static DEVICES: PresenceScripts = layout_scripts!("devices", devices);
-static DOCUMENT: PresenceScripts = layout_scripts!("document", document);
+static DEVICES: PresenceScripts = layout_scripts!(
+    "devices",
+    native::connect_first_device,
+    native::beat_single_device
+);
+static DOCUMENT: PresenceScripts = layout_scripts!("document");
 static SOCKETS: PresenceScripts = layout_scripts!("sockets");
-static STATUS: PresenceScripts = layout_scripts!("status", status);
+static STATUS: PresenceScripts = layout_scripts!("status");
 
 /// The scripts of a layout.
 pub(super) fn scripts_for(layout: PresenceLayout) -> &'static PresenceScripts {

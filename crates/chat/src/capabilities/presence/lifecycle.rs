@@ -30,7 +30,7 @@ impl Presence {
     /// Renews the node's lease. If the lease was lost, other nodes may have removed the devices of this node; if the
     /// store epoch changed, the store may have lost them. In both cases all sockets are queued for registration, in
     /// random order, and their heartbeats wait for it.
-    pub async fn renew(&self) -> Result<()> {
+    pub async fn renew_lease(&self) -> Result<()> {
         let renewal = self.local_node.renew_lease().await?;
         let epoch = self.ctx.store_epoch();
         let mut local = self.devices.lock();
@@ -48,7 +48,7 @@ impl Presence {
                 self,
                 BACKGROUND_INTERVAL,
                 "renew the node's lease",
-                |it| async move { it.renew().await },
+                |it| async move { it.renew_lease().await },
             ),
             BackgroundTask::spawn_periodic(
                 self,

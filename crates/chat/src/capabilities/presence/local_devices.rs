@@ -102,8 +102,10 @@ impl LocalDevices {
             self.users.remove(&device.user);
         }
         let socket = held.device.socket.as_ref();
-        if let Some(went) = socket.and_then(|socket| self.registrations_in_flight.get_mut(socket)) {
-            *went = Some(how);
+        if let Some(departure) =
+            socket.and_then(|socket| self.registrations_in_flight.get_mut(socket))
+        {
+            *departure = Some(how);
         }
         Some(held)
     }
@@ -130,15 +132,15 @@ impl LocalDevices {
 
     /// Buffers a heartbeat; that of a socket only if the socket is registered here. False if the buffer is full.
     pub(super) fn try_buffer_heartbeat(&mut self, device: &Device, at: Timestamp) -> bool {
-        let waiting = self.heartbeats.len() + self.heartbeats_in_flight.len();
+        let buffered = self.heartbeats.len() + self.heartbeats_in_flight.len();
         // The gateway limits the number of sockets.
-        let room = device.socket.is_some()
-            || waiting < MAX_BUFFERED_HEARTBEATS
+        let has_room = device.socket.is_some()
+            || buffered < MAX_BUFFERED_HEARTBEATS
             || self.heartbeats.contains_key(&device_key(device));
-        if room {
+        if has_room {
             self.buffer_heartbeat(device, at);
         }
-        room
+        has_room
     }
 
     /// Buffers a heartbeat without a limit, for a heartbeat that was in the buffer before.
@@ -194,15 +196,15 @@ impl LocalDevices {
     /// Ends the flush. Of the devices that the store did not know, returns those to register: sockets that are still
     /// registered here, and other devices that were not removed meanwhile.
     pub(super) fn finish_flush(&mut self, unknown: Vec<LocalDevice>) -> Vec<LocalDevice> {
-        let flying = std::mem::take(&mut self.heartbeats_in_flight);
-        let anew = unknown.into_iter().filter(|held| {
+        let in_flight = std::mem::take(&mut self.heartbeats_in_flight);
+        let to_register = unknown.into_iter().filter(|held| {
             let Device {
                 user, id, socket, ..
             } = &*held.device;
             let here = socket.is_none() || self.find(user, id, socket.as_ref()).is_some();
-            here && flying.contains(&device_key(&held.device))
+            here && in_flight.contains(&device_key(&held.device))
         });
-        anew.collect()
+        to_register.collect()
     }
 
     /// Starts the registration of these devices.
@@ -225,11 +227,11 @@ impl LocalDevices {
             let Some(socket) = &known.device.socket else {
                 continue;
             };
-            let went = self.registrations_in_flight.remove(socket).flatten();
+            let departure = self.registrations_in_flight.remove(socket).flatten();
             let key = device_key(&known.device);
             let of_user = self.users.get_mut(&key.0);
             let held = of_user.and_then(|devices| find_device(devices, &key.1));
-            match (held, went) {
+            match (held, departure) {
                 (Some(held), _) if held.device.socket == known.device.socket => {
                     held.known_to_store |= done;
                 }
@@ -268,9 +270,9 @@ impl LocalDevices {
     }
 
     /// Takes up to so many sockets from the registration queue.
-    pub(super) fn take_registrations(&mut self, most: usize) -> Vec<LocalDevice> {
+    pub(super) fn take_registrations(&mut self, max_devices: usize) -> Vec<LocalDevice> {
         let mut taken = Vec::new();
-        while taken.len() < most
+        while taken.len() < max_devices
             && let Some((_, key)) = self.registration_queue.pop_first()
         {
             self.heartbeats.remove(&key);
@@ -285,11 +287,11 @@ impl LocalDevices {
 
     pub(super) fn defer_departures(
         &mut self,
-        going: impl IntoIterator<Item = (LocalDevice, Departure)>,
+        departures: impl IntoIterator<Item = (LocalDevice, Departure)>,
     ) {
         let room = MAX_DEFERRED_DEPARTURES.saturating_sub(self.deferred_departures.len());
         self.deferred_departures
-            .extend(going.into_iter().take(room));
+            .extend(departures.into_iter().take(room));
     }
 
     pub(super) fn take_deferred_departures(&mut self) -> Vec<(LocalDevice, Departure)> {
@@ -312,8 +314,8 @@ impl LocalDevices {
     pub(super) fn drain(&mut self) -> Vec<LocalDevice> {
         self.heartbeats.clear();
         self.registration_queue.clear();
-        for went in self.registrations_in_flight.values_mut() {
-            *went = Some(Departure::ConnectionLost);
+        for departure in self.registrations_in_flight.values_mut() {
+            *departure = Some(Departure::ConnectionLost);
         }
         let users = std::mem::take(&mut self.users);
         users.into_values().flatten().collect()

@@ -1,5 +1,7 @@
 //! Presence: the devices of each user, and one visible status derived from them.
 //!
+//! A device:
+//!
 //! ```text
 //!                            heartbeat (deadline = now + ttl.presence)
 //!                            ┌─────┐
@@ -10,6 +12,24 @@
 //!      │  disconnect, removal, deadline passed, node died         │ deadline passed, removal
 //!      └────────────────────┴─────────────────────────────────────┘
 //! ```
+//!
+//! A user, whose visible status follows from the devices and the explicit status:
+//!
+//! ```text
+//!           first device (events:user.online)             set away, busy
+//! OFFLINE ──────────────────────────────────▶ ONLINE ◀─────────────────────▶ AWAY, BUSY
+//!    ▲                                          │ set online                      │
+//!    │   last device (events:user.offline)      │                                 │
+//!    ├──────────────────────────────────────────┴─────────────────────────────────┤
+//!    │                                              set offline (events:user.offline)
+//!    │   last device (no event)                                                   ▼
+//!    └──────────────────────────────────────────────────────────────────────  INVISIBLE
+//!                                                                   set another status (events:user.online)
+//! ```
+//!
+//! Where to look: `register.rs` connect, `heartbeat.rs` heartbeats, `disconnect.rs` clean disconnect and lost
+//! connection, `remove_device.rs` removal by request, `expire.rs` passed deadlines, `reap.rs` dead nodes, `restart.rs`
+//! restart of the embedded store, `query.rs` reads, `watch/` subscriptions. `scripts/user_state.lua` decides the status.
 //!
 //! Invariants:
 //! 1. A user is present while at least one device has a deadline after now. Each device has its own deadline.
@@ -125,7 +145,7 @@ impl Presence {
     /// Buffers a heartbeat; [`flush_heartbeats`](Self::flush_heartbeats) writes it. A heartbeat of a socket that this
     /// node does not hold is ignored. A heartbeat of an unknown device without a socket registers the device. Fails if
     /// the store has been unavailable for so long that the buffer for devices without a socket is full.
-    pub fn beat(&self, device: &Device) -> Result<()> {
+    pub fn heartbeat(&self, device: &Device) -> Result<()> {
         if self
             .devices
             .lock()
@@ -145,16 +165,16 @@ impl Presence {
 
     /// Sets the explicit status of a user: `Offline` makes the user invisible, `Online` clears the explicit status. The
     /// explicit status ends with the last device; without a live device the call changes nothing.
-    pub async fn set(&self, user: &UserId, status: PresenceStatus) -> Result<UserStatus> {
-        let steps = PresenceScriptArgs::new(&self.ctx);
-        let call = steps.call(|it| &it.set_status, user).arg(status.name());
-        let settled: PresenceSnapshot = call.run(&self.ctx.store().idempotent()).await?;
-        Ok(settled.into_user_status(user))
+    pub async fn set_status(&self, user: &UserId, status: PresenceStatus) -> Result<UserStatus> {
+        let args = PresenceScriptArgs::new(&self.ctx);
+        let call = args.call(|it| &it.set_status, user).arg(status.name());
+        let snapshot: PresenceSnapshot = call.run(&self.ctx.store().idempotent()).await?;
+        Ok(snapshot.into_user_status(user))
     }
 
     /// Removes a device at once (clean disconnect). Does nothing if another socket holds the device now. If the store
     /// is unavailable, the departure of a socket is queued and an error is returned.
-    pub async fn leave(&self, device: &Device) -> Result<()> {
+    pub async fn disconnect(&self, device: &Device) -> Result<()> {
         if device.socket.is_some() {
             return self.depart(device, Departure::Disconnected).await;
         }
@@ -183,12 +203,12 @@ impl Presence {
         epoch: &str,
     ) -> Result<PresenceSnapshot> {
         let mut store = self.ctx.store().idempotent();
-        let steps = PresenceScriptArgs::new(&self.ctx);
-        let call = steps.call(|it| &it.remove, user).arg(id).arg(epoch);
-        let settled: PresenceSnapshot = call.arg("").arg("").run(&store).await?;
-        let sooner = self.lower_deadline_cmd(user, settled.latest_deadline);
-        sooner.exec_async(&mut store).await?;
-        Ok(settled)
+        let args = PresenceScriptArgs::new(&self.ctx);
+        let call = args.call(|it| &it.remove, user).arg(id).arg(epoch);
+        let snapshot: PresenceSnapshot = call.arg("").arg("").run(&store).await?;
+        let lower = self.lower_deadline_cmd(user, snapshot.latest_deadline);
+        lower.exec_async(&mut store).await?;
+        Ok(snapshot)
     }
 
     /// Command that lowers a user's entry in the deadline index. A deadline of 0 means that the user has no device: the

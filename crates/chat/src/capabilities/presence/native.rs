@@ -1,4 +1,5 @@
-//! Native scripts for the embedded engine: the most frequent connect and the most frequent heartbeat.
+//! Native scripts of the layout `devices` for the embedded engine: the most frequent connect and the most frequent
+//! heartbeat. `docs/performance/send.md` has the measurement.
 //!
 //! Invariant: outside of these cases the native script writes nothing and the Lua script runs. Within them it writes,
 //! replies and publishes what the Lua script does; a test compares both.
@@ -13,7 +14,7 @@ const STATE_TTL: i64 = 48 * HOUR;
 const HOUR: i64 = 3_600 * 1_000;
 const FIRST_LAYOUT_KEY: usize = 2;
 
-/// Data of a device that a layout writes.
+/// Data of a device that the layout writes.
 struct LayoutDevice<'a> {
     id: &'a [u8],
     node: &'a [u8],
@@ -24,47 +25,9 @@ struct LayoutDevice<'a> {
     left: u64,
 }
 
-/// Native version of a layout: `write_layout` and `refresh_layout` for one device that connected or sent a heartbeat.
-struct NativePresenceLayout {
-    write: fn(&mut NativeScriptCall<'_>, &LayoutDevice<'_>) -> Result<(), CommandError>,
-    /// True if the layout's key is a hash, which fails if the key has a foreign type. A string key is overwritten.
-    key_is_hash: bool,
-}
-
-macro_rules! layout {
-    ($layout:ident, $hash:literal, $show:expr) => {
-        pub(super) mod $layout {
-            use super::{NativePresenceLayout, NativeScriptCall, NativeScriptResult};
-
-            const LAYOUT: NativePresenceLayout = NativePresenceLayout {
-                write: $show,
-                key_is_hash: $hash,
-            };
-
-            pub(in crate::capabilities::presence) fn connect(
-                step: &mut NativeScriptCall<'_>,
-            ) -> NativeScriptResult {
-                super::connect_first_device(step, &LAYOUT)
-            }
-
-            pub(in crate::capabilities::presence) fn beat(
-                step: &mut NativeScriptCall<'_>,
-            ) -> NativeScriptResult {
-                super::beat_single_device(step, &LAYOUT)
-            }
-        }
-    };
-}
-layout!(devices, true, super::write_devices_layout);
-layout!(document, false, super::write_document_layout);
-layout!(status, false, super::write_status_layout);
-
 /// `connect_device.lua` for the first device of an offline user: no state, or a state without device, tombstone and
 /// explicit status, and no key of the layout.
-fn connect_first_device(
-    step: &mut NativeScriptCall<'_>,
-    layout: &NativePresenceLayout,
-) -> NativeScriptResult {
+pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
     let [user, now, now_iso, ttl, _, online, _, watch] = step.args_at(0)?;
     let [id, node, epoch, connected, info, mode, _, since] = step.args_at(8)?;
@@ -72,7 +35,7 @@ fn connect_first_device(
         return Ok(None);
     }
     let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    if layout.key_is_hash && step.exists(layout_key)? {
+    if step.exists(layout_key)? {
         return Ok(None);
     }
     let (mut held, mut seen) = (None, None);
@@ -111,7 +74,7 @@ fn connect_first_device(
     if step.pttl(state_key)? < STATE_TTL - HOUR {
         step.pexpire(state_key, STATE_TTL.cast_unsigned())?;
     }
-    let shown = LayoutDevice {
+    let device_entry = LayoutDevice {
         id,
         node,
         connected,
@@ -119,7 +82,7 @@ fn connect_first_device(
         status: b"online",
         left: ttl as u64,
     };
-    (layout.write)(step, &shown)?;
+    write_device(step, &device_entry)?;
     let event = [
         br#"{"userId":""#,
         user,
@@ -131,8 +94,8 @@ fn connect_first_device(
     ];
     step.publish(b"PUBLISH", online, &event.concat());
     let last = seen.as_deref().unwrap_or(b"-");
-    let told = [b"\x01online ", &version_text[..], b" ", last, b" ", user];
-    step.publish(b"PUBLISH", watch, &told.concat());
+    let change_frame = [b"\x01online ", &version_text[..], b" ", last, b" ", user];
+    step.publish(b"PUBLISH", watch, &change_frame.concat());
     Ok(Some(array([
         Value::BulkString(b"online".to_vec()),
         Value::Int(version as i64),
@@ -143,10 +106,7 @@ fn connect_first_device(
 }
 
 /// `beat_single_device.lua`: the heartbeat of the only device of a user, known and live.
-fn beat_single_device(
-    step: &mut NativeScriptCall<'_>,
-    layout: &NativePresenceLayout,
-) -> NativeScriptResult {
+pub(super) fn beat_single_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
     let [_, now, _, ttl] = step.args_at(0)?;
     let [id, asking, asking_epoch] = step.args_at(8)?;
@@ -165,7 +125,7 @@ fn beat_single_device(
     let live = parse_lua_number(deadline).is_some_and(|deadline| deadline > now);
     // A layout key of a foreign type is replaced by the Lua script.
     let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    let fits = !layout.key_is_hash || step.hmget(layout_key, []).is_ok();
+    let fits = step.hmget(layout_key, []).is_ok();
     if count.as_deref() != Some(b"1") || !held || !live || !fits {
         return Ok(None);
     }
@@ -174,7 +134,7 @@ fn beat_single_device(
     let fields = [(&device_field[..], &renewed[..]), (b"until", &ends)];
     step.hset(state_key, &fields)?;
     if *status != *b"offline" {
-        let shown = LayoutDevice {
+        let device_entry = LayoutDevice {
             id,
             node,
             connected,
@@ -182,7 +142,7 @@ fn beat_single_device(
             status: &status,
             left: ttl as u64,
         };
-        (layout.write)(step, &shown)?;
+        write_device(step, &device_entry)?;
     }
     Ok(Some(Value::Int(1)))
 }
@@ -199,8 +159,8 @@ fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
     Some([node, epoch, deadline, &connected[1..]])
 }
 
-/// Writes `device_json` of the layout `devices` into its hash.
-fn write_devices_layout(
+/// Writes `device_json` into the hash of the layout.
+fn write_device(
     step: &mut NativeScriptCall<'_>,
     it: &LayoutDevice<'_>,
 ) -> Result<(), CommandError> {
@@ -229,32 +189,6 @@ fn write_devices_layout(
     step.hset(key, &[(it.id, &entry.concat())])?;
     step.pexpire(key, it.left)?;
     Ok(())
-}
-
-/// Writes `document_json` of the layout `document`.
-fn write_document_layout(
-    step: &mut NativeScriptCall<'_>,
-    it: &LayoutDevice<'_>,
-) -> Result<(), CommandError> {
-    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    let [user, now] = step.args_at(0)?;
-    let document = [
-        br#"{"userId":""#,
-        user,
-        br#"","status":"online","lastSeen":"#,
-        now,
-        b"}",
-    ];
-    step.set(key, &document.concat(), Some(it.left))
-}
-
-/// Writes the status of the layout `status`.
-fn write_status_layout(
-    step: &mut NativeScriptCall<'_>,
-    it: &LayoutDevice<'_>,
-) -> Result<(), CommandError> {
-    let [key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    step.set(key, b"online", Some(it.left))
 }
 
 fn format_integer(number: f64) -> Vec<u8> {

@@ -73,7 +73,7 @@ impl Operation for SetPresence {
         let device = requested_device(&user, self.device_id.as_deref())?;
         match self.status {
             PresenceStatus::Online => chat.presence().connect_visible(device).await,
-            status => chat.presence().set(&user, status).await,
+            status => chat.presence().set_status(&user, status).await,
         }
     }
 }
@@ -111,7 +111,7 @@ impl Operation for Heartbeat {
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<HeartbeatReply> {
         let user = caller.authorize_acting_for(&self.user_id)?;
         chat.presence()
-            .beat(&requested_device(&user, self.device_id.as_deref())?)?;
+            .heartbeat(&requested_device(&user, self.device_id.as_deref())?)?;
         let next_in_ms = duration_millis(chat.settings().heartbeat);
         Ok(HeartbeatReply { next_in_ms })
     }
@@ -172,7 +172,7 @@ impl Operation for RemoveDevice {
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<UserStatus> {
         let user = caller.authorize_self_or_admin(&self.user_id)?;
         let device = DeviceId::new(&self.device_id)?;
-        chat.presence().remove(&user, &device).await
+        chat.presence().remove_device(&user, &device).await
     }
 }
 

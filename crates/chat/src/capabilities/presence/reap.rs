@@ -91,25 +91,25 @@ impl Presence {
             live_boot_id,
             latest_deadline: latest.saturating_sub(duration_millis(self.local_node.grace_period())),
         };
-        let settled = self.expire_devices(users, Some(&dead)).await?;
+        let snapshots = self.expire_devices(users, Some(&dead)).await?;
         let set = keys.node_presence_users(node);
         let ours = node == self.local_node.id();
-        let mut after = pipe();
+        let mut cleanup = pipe();
         let mut removed = Vec::new();
-        for (user, settled) in users.iter().zip(settled) {
-            let Some(settled) = settled else { continue };
-            after
-                .add_command(self.lower_deadline_cmd(user, settled.latest_deadline))
+        for (user, snapshot) in users.iter().zip(snapshots) {
+            let Some(snapshot) = snapshot else { continue };
+            cleanup
+                .add_command(self.lower_deadline_cmd(user, snapshot.latest_deadline))
                 .ignore();
             if !ours || !self.devices.lock().has_user(user) {
                 removed.push(user);
             }
         }
         if !removed.is_empty() {
-            after.cmd("SREM").arg(&set).arg(&removed).ignore();
+            cleanup.cmd("SREM").arg(&set).arg(&removed).ignore();
         }
         let mut store = self.ctx.store().idempotent();
-        after.exec_async(&mut store).await?;
+        cleanup.exec_async(&mut store).await?;
         // A user who connected there meanwhile is added again: a node takes its lease before it registers its users.
         if ours {
             removed.retain(|user| self.devices.lock().has_user(user));
@@ -117,8 +117,12 @@ impl Presence {
             removed.clear();
         }
         if !removed.is_empty() {
-            let mut again = redis::cmd("SADD");
-            again.arg(&set).arg(removed).exec_async(&mut store).await?;
+            let mut add_back = redis::cmd("SADD");
+            add_back
+                .arg(&set)
+                .arg(removed)
+                .exec_async(&mut store)
+                .await?;
         }
         Ok(())
     }

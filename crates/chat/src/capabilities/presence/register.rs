@@ -128,10 +128,10 @@ impl Presence {
             .skip(prepared)
             .map(|reply| Ok(redis::from_redis_value(reply?).map_err(RedisError::from)?))
             .collect();
-        let gone = guard.finish();
-        if !gone.is_empty() {
+        let departed = guard.finish();
+        if !departed.is_empty() {
             // The rare paths are boxed, so that the future stays small.
-            Box::pin(self.write_departures(gone, "")).await?;
+            Box::pin(self.write_departures(departed, "")).await?;
         }
         let is_new_connection = reason != RegistrationReason::Restore;
         for (held, registered) in devices.iter().zip(&registered) {
@@ -270,8 +270,8 @@ impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
         if !self.finished {
             let mut local = self.presence.devices.lock();
-            let gone = local.finish_registration(self.devices, false);
-            local.defer_departures(gone);
+            let departed = local.finish_registration(self.devices, false);
+            local.defer_departures(departed);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::ids::{DeviceId, UserId};
 impl Presence {
     /// Removes a device of a user, no matter which node holds it. Its socket is closed, see
     /// [`next_socket_to_close`](Self::next_socket_to_close).
-    pub async fn remove(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
+    pub async fn remove_device(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
         let held = {
             let mut local = self.devices.lock();
             local.discard_heartbeat(user, id);

@@ -119,10 +119,7 @@ impl FromRedisValue for RegistrationReply {
             1 => RegistrationOutcome::DeviceRemoved,
             _ => RegistrationOutcome::TooManyDevices,
         };
-        let settled = PresenceSnapshot::from_redis_value(Value::Array(parts))?;
-        Ok(Self {
-            snapshot: settled,
-            outcome,
-        })
+        let snapshot = PresenceSnapshot::from_redis_value(Value::Array(parts))?;
+        Ok(Self { snapshot, outcome })
     }
 }

@@ -327,7 +327,9 @@ async fn end_session(chat: &Chat, user: &UserId) -> Result<SessionEnded> {
 /// Removes all devices of a user at once, as after a clean disconnect.
 async fn remove_all_devices(chat: &Chat, user: &UserId) -> Result<()> {
     for device in chat.presence().devices(user).await? {
-        chat.presence().remove(user, &device.device_id).await?;
+        chat.presence()
+            .remove_device(user, &device.device_id)
+            .await?;
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ fn call(script: &'static LuaScript, now: u64) -> parlor_store::ScriptCall {
 }
 
 /// Puts unexpected values into the keys.
-async fn disturb(twins: &ScriptParity, rng: &mut StdRng) {
+async fn write_unexpected_values(parity: &ScriptParity, rng: &mut StdRng) {
     let command = match rng.random_range(0..40) {
         0 => cmd("SET").arg("layout").arg("x").take(),
         1 => cmd("HSET").arg("layout").arg("d9").arg("x").take(),
@@ -40,17 +40,17 @@ async fn disturb(twins: &ScriptParity, rng: &mut StdRng) {
         6 => cmd("HSET").arg("state").arg("v").arg("x").take(),
         _ => return,
     };
-    twins.try_on_both(&command).await;
+    parity.try_on_both(&command).await;
 }
 
 /// Runs one random script call.
 async fn step(
-    twins: &mut ScriptParity,
+    parity: &mut ScriptParity,
     scripts: &'static PresenceScripts,
     rng: &mut StdRng,
     what: &str,
 ) {
-    let now = twins.store().clock().now_ms();
+    let now = parity.store().clock().now_ms();
     let id = ["d0", "d0", "d0", "d1"][rng.random_range(0..4)];
     let node = ["node", "node", "node", "other"][rng.random_range(0..4)];
     let epoch = ["e", "e", "e", "api"][rng.random_range(0..4)];
@@ -98,13 +98,13 @@ async fn step(
             )
         }
     };
-    twins.assert_same(script, call, what).await;
+    parity.assert_same(script, call, what).await;
 }
 
 #[tokio::test]
 async fn native_presence_scripts_match_the_lua_scripts() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut parity = ScriptParity::open(&clock).await;
     for chosen in [
         PresenceLayout::Devices,
         PresenceLayout::Document,
@@ -115,15 +115,15 @@ async fn native_presence_scripts_match_the_lua_scripts() {
         for seed in 0..120 {
             let rng = &mut StdRng::seed_from_u64(seed);
             for nth in 0..12 {
-                disturb(&twins, rng).await;
+                write_unexpected_values(&parity, rng).await;
                 let what = format!("{chosen:?}, seed {seed}, step {nth}");
-                step(&mut twins, scripts, rng, &what).await;
+                step(&mut parity, scripts, rng, &what).await;
                 // Sometimes long enough for the state's TTL to be renewed.
                 let hours = u64::from(rng.random_bool(0.05));
                 clock.advance(Duration::from_secs(hours * 3_600));
                 clock.advance(Duration::from_millis(rng.random_range(0..40)));
             }
-            twins.run_on_both(&cmd("FLUSHALL")).await;
+            parity.run_on_both(&cmd("FLUSHALL")).await;
         }
     }
 }

@@ -4,14 +4,14 @@
 -- ARGV[11] boot id of the node, or `api`
 -- ARGV[12] since when the device is known to be connected, ms: connect of a socket; of another device, this heartbeat
 -- Reply: 1 written, 0 device unknown or connection lost, 2 held by another node or socket, 3 device removed
-local id, node, epoch, since = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
+local id, node, boot_id, connected_since = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
 
 local device = devices[id]
-if not device or device.epoch == '' then return ended(id, epoch, since) and 3 or 0 end
-if device.epoch ~= epoch or (epoch ~= 'api' and device.node ~= node) then return 2 end
+if not device or device.boot_id == '' then return was_removed_since(id, boot_id, connected_since) and 3 or 0 end
+if device.boot_id ~= boot_id or (boot_id ~= 'api' and device.node ~= node) then return 2 end
 device.deadline = now + ttl
-drop_lapsed()
-put(id, device)
-beaten[id] = true
-settle(false, true)
+remove_expired_devices()
+set_device(id, device)
+refreshed_ids[id] = true
+commit_state(false, true)
 return 1

@@ -5,13 +5,13 @@ do
   local id, now, ttl = ARGV[9], tonumber(ARGV[2]), tonumber(ARGV[4])
   local value, count, status, info = unpack(redis.call('HMGET', KEYS[1], 'd:' .. id, 'n', 's', 'i:' .. id))
   if value and status and count == '1' then
-    local node, epoch, deadline, connected = string.match(value, '^([^#]*)#([^|]*)|(%d+)|(.*)$')
-    local held = epoch == ARGV[11] and (epoch == 'api' or node == ARGV[10])
-    if held and tonumber(deadline) > now then
-      local ends = string.format('%.0f', now + ttl)
-      redis.call('HSET', KEYS[1], 'd:' .. id, node .. '#' .. epoch .. '|' .. ends .. '|' .. connected, 'until', ends)
+    local node, boot_id, deadline, connected = string.match(value, '^([^#]*)#([^|]*)|(%d+)|(.*)$')
+    local is_holder = boot_id == ARGV[11] and (boot_id == 'api' or node == ARGV[10])
+    if is_holder and tonumber(deadline) > now then
+      local new_deadline = string.format('%.0f', now + ttl)
+      redis.call('HSET', KEYS[1], 'd:' .. id, node .. '#' .. boot_id .. '|' .. new_deadline .. '|' .. connected, 'until', new_deadline)
       -- A layout key of a foreign type is replaced by beat_device.lua.
-      if pcall(renew, id, { node = node, connected = connected, info = info }, status, ttl) then return 1 end
+      if pcall(refresh_layout, id, { node = node, connected = connected, info = info }, status, ttl) then return 1 end
     end
   end
 end

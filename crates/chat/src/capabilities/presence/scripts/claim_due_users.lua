@@ -4,10 +4,10 @@
 -- ARGV[2] score of the claim: end of the claim in ms plus 0.5, which no other writer uses
 -- ARGV[3] maximum number of users
 -- Reply: the claimed users
-local index, now, taken, most = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local index, now, claim_score, max_users = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
-local users = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, most)
+local users = redis.call('ZRANGEBYSCORE', index, '-inf', now, 'LIMIT', 0, max_users)
 for _, user in ipairs(users) do
-  redis.call('ZADD', index, taken, user)
+  redis.call('ZADD', index, claim_score, user)
 end
 return users

@@ -9,7 +9,7 @@
 local index, user, deadline = KEYS[1], ARGV[1], tonumber(ARGV[2])
 
 -- Scores of claimed entries end in .5.
-local found = tonumber(redis.call('ZSCORE', index, user) or deadline)
-local score = string.format('%.0f', math.min(deadline, math.floor(found)))
+local current_score = tonumber(redis.call('ZSCORE', index, user) or deadline)
+local score = string.format('%.0f', math.min(deadline, math.floor(current_score)))
 redis.call('ZADD', index, score, user)
 return score

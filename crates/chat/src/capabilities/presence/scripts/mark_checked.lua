@@ -4,17 +4,17 @@
 -- ARGV[1] score of the claim
 -- ARGV[2…] user and deadline alternately; 0 means no deadline
 -- Reply: number of entries that were left alone
-local index, taken = KEYS[1], tonumber(ARGV[1])
+local index, claim_score = KEYS[1], tonumber(ARGV[1])
 
-local left = 0
+local skipped = 0
 for at = 2, #ARGV, 2 do
   local user, deadline = ARGV[at], ARGV[at + 1]
-  if tonumber(redis.call('ZSCORE', index, user) or -1) ~= taken then
-    left = left + 1
+  if tonumber(redis.call('ZSCORE', index, user) or -1) ~= claim_score then
+    skipped = skipped + 1
   elseif deadline == '0' then
     redis.call('ZREM', index, user)
   else
     redis.call('ZADD', index, deadline, user)
   end
 end
-return left
+return skipped

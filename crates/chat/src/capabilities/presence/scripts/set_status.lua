@@ -8,6 +8,6 @@ for _, device in pairs(devices) do
   live = live or device.deadline > now
 end
 if live then
-  if status == 'online' then explicit(nil) else explicit(status) end
+  if status == 'online' then set_explicit_status(nil) else set_explicit_status(status) end
 end
-return settle(false)
+return commit_state(false)

@@ -5,14 +5,14 @@
 -- ARGV[12] `deferred` as in remove_device.lua
 -- ARGV[13] grace period, ms
 -- Reply: that of `commit_state`
-local id, epoch, connected, mode, grace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], tonumber(ARGV[13])
+local id, boot_id, connected, mode, grace = ARGV[9], ARGV[10], ARGV[11], ARGV[12], tonumber(ARGV[13])
 
 local device = devices[id]
-if device and device.epoch == epoch and device.connected == connected then
-  device.epoch = ''
+if device and device.boot_id == boot_id and device.connected == connected then
+  device.boot_id = ''
   device.deadline = math.min(device.deadline, now + grace)
-  put(id, device)
-elseif not known and mode == 'missed' then
+  set_device(id, device)
+elseif not state_exists and mode == 'deferred' then
   assume_online()
 end
-return settle(false)
+return commit_state(false)

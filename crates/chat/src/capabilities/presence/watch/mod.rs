@@ -56,13 +56,13 @@ impl PresenceWatcher {
         self.hub.subscribe(&fresh).await?;
         self.hub.add_watcher(&self.mailbox, &fresh);
         self.users.extend(fresh.into_iter().map(|user| (user, 0)));
-        let mut untold = RereadOnDrop {
+        let mut unreported = RereadOnDrop {
             hub: &self.hub,
             users,
         };
         let now = query::read_statuses(self.hub.context(), users).await?;
-        untold.users = &[];
-        drop(untold);
+        unreported.users = &[];
+        drop(unreported);
         for status in &now {
             self.accept_if_newer(status);
         }
@@ -116,8 +116,8 @@ impl PresenceWatcher {
 
     fn accept_if_newer(&mut self, status: &UserStatus) -> bool {
         match self.users.get_mut(&status.user_id) {
-            Some(told) if status.version > *told => {
-                *told = status.version;
+            Some(reported_version) if status.version > *reported_version => {
+                *reported_version = status.version;
                 true
             }
             _ => false,

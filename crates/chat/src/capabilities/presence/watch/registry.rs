@@ -103,7 +103,7 @@ impl WatcherRegistry {
 
     /// Subscribes to the shards of these users.
     pub(super) async fn subscribe(self: &Arc<Self>, users: &[UserId]) -> Result<()> {
-        let _doors = self.subscription_lock.lock().await;
+        let _guard = self.subscription_lock.lock().await;
         for shard in users.iter().map(WatchShard::for_user) {
             let number = shard.number();
             if self.inner.lock().shards.contains_key(&number) {
@@ -154,7 +154,7 @@ impl WatcherRegistry {
 
     pub(super) fn unsubscribe_unused(&self) {
         // If a watcher subscribes at the moment, the next flush unsubscribes.
-        if let Ok(_doors) = self.subscription_lock.try_lock() {
+        if let Ok(_guard) = self.subscription_lock.try_lock() {
             self.inner
                 .lock()
                 .shards

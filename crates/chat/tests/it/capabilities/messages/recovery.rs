@@ -103,7 +103,7 @@ async fn the_node_that_claims_a_dead_node_applies_its_messages(mut world: World)
     drop(second);
     for _ in 0..16 {
         world.advance(Duration::from_secs(1)).await;
-        world.nodes[0].presence().renew().await.unwrap();
+        world.nodes[0].presence().renew_lease().await.unwrap();
     }
     world.nodes[0].presence().reap_dead_nodes().await.unwrap();
     assert_eq!(
@@ -159,7 +159,7 @@ async fn edits_of_a_dead_node_are_shown_by_the_one_that_claims_it(mut world: Wor
     drop(world.nodes.pop());
     for _ in 0..16 {
         world.advance(Duration::from_secs(1)).await;
-        world.nodes[0].presence().renew().await.unwrap();
+        world.nodes[0].presence().renew_lease().await.unwrap();
     }
     world.nodes[0].presence().reap_dead_nodes().await.unwrap();
     assert_eq!(

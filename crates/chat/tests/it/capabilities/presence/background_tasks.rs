@@ -9,10 +9,12 @@ use super::fixture::{GRACE, LEASE, PresenceFixture, socket_device, user};
 use super::on_every_engine;
 
 on_every_engine! {
-    ticking_tells_watchers_keeps_the_lease_and_ends_the_dead;
+    background_tasks_notify_watchers_keep_the_lease_and_reap_dead_nodes;
 }
 
-async fn ticking_tells_watchers_keeps_the_lease_and_ends_the_dead(mut fixture: PresenceFixture) {
+async fn background_tasks_notify_watchers_keep_the_lease_and_reap_dead_nodes(
+    mut fixture: PresenceFixture,
+) {
     let dead = fixture.nodes.remove(0);
     dead.connect(socket_device("alice", "s1")).await.unwrap();
     drop(dead);

@@ -10,10 +10,10 @@ use super::on_every_engine;
 
 on_every_engine! {
     a_cancelled_connect_counts_as_a_lost_connection;
-    a_cancelled_leave_still_publishes_offline;
-    a_loss_that_nobody_waits_for_leaves_the_grace_time;
-    beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next;
-    users_whose_state_nobody_waited_for_are_told_as_changes;
+    a_cancelled_disconnect_still_publishes_offline;
+    a_cancelled_connection_loss_keeps_the_grace_period;
+    heartbeats_of_a_cancelled_flush_are_written_by_the_next_flush;
+    a_cancelled_watch_delivers_its_users_as_changes;
 }
 
 /// Polls a future once and drops it. True if it completed, as on the embedded engine.
@@ -33,7 +33,7 @@ async fn a_cancelled_connect_counts_as_a_lost_connection(mut fixture: PresenceFi
     fixture.run_background_once().await;
     fixture.pass(GRACE).await;
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     fixture
@@ -53,12 +53,12 @@ async fn a_cancelled_connect_counts_as_a_lost_connection(mut fixture: PresenceFi
     assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
 }
 
-async fn a_cancelled_leave_still_publishes_offline(mut fixture: PresenceFixture) {
+async fn a_cancelled_disconnect_still_publishes_offline(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    poll_once(fixture.nodes[0].leave(&socket_device("alice", "s1"))).await;
+    poll_once(fixture.nodes[0].disconnect(&socket_device("alice", "s1"))).await;
     fixture.run_background_once().await;
     fixture
         .assert_status("alice", PresenceStatus::Offline)
@@ -71,7 +71,7 @@ async fn a_cancelled_leave_still_publishes_offline(mut fixture: PresenceFixture)
     assert_eq!(fixture.nodes[0].count().await.unwrap(), 0);
 }
 
-async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut fixture: PresenceFixture) {
+async fn a_cancelled_connection_loss_keeps_the_grace_period(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -90,17 +90,19 @@ async fn a_loss_that_nobody_waits_for_leaves_the_grace_time(mut fixture: Presenc
     );
 }
 
-async fn beats_of_a_flush_that_nobody_waits_for_are_written_with_the_next(
+async fn heartbeats_of_a_cancelled_flush_are_written_by_the_next_flush(
     mut fixture: PresenceFixture,
 ) {
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     poll_once(fixture.nodes[0].flush_heartbeats()).await;
     fixture.run_background_once().await;
     fixture.assert_status("alice", PresenceStatus::Online).await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn users_whose_state_nobody_waited_for_are_told_as_changes(fixture: PresenceFixture) {
+async fn a_cancelled_watch_delivers_its_users_as_changes(fixture: PresenceFixture) {
     let node = &fixture.nodes[0];
     let bob = user("bob");
     let same_shard =
@@ -114,13 +116,13 @@ async fn users_whose_state_nobody_waited_for_are_told_as_changes(fixture: Presen
     let mut watcher = node.new_watcher();
     // The shard is subscribed already, so that only the read can be cancelled.
     watcher.watch(std::slice::from_ref(&bob)).await.unwrap();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     tokio::select! {
         biased;
-        now = watcher.watch(std::slice::from_ref(&alice)) => told = now.unwrap(),
+        now = watcher.watch(std::slice::from_ref(&alice)) => reported = now.unwrap(),
         () = std::future::ready(()) => {}
     }
     node.flush_watchers().await.unwrap();
-    told.extend(watcher.try_next());
-    assert_eq!(told, [online]);
+    reported.extend(watcher.try_next());
+    assert_eq!(reported, [online]);
 }

@@ -17,28 +17,27 @@ const LAYOUTS: [PresenceLayout; 4] = [
 async fn on(mut open: impl AsyncFnMut(PresenceLayout) -> PresenceFixture) {
     for layout in LAYOUTS {
         println!("{layout}");
-        devices::a_first_device_is_announced_once(open(layout).await).await;
-        devices::a_second_device_is_shown_and_not_announced(open(layout).await).await;
+        devices::a_first_device_publishes_online_once(open(layout).await).await;
+        devices::a_second_device_is_stored_and_publishes_no_event(open(layout).await).await;
         devices::a_second_device_that_disconnects_publishes_no_event(open(layout).await).await;
-        devices::the_last_device_to_leave_is_announced_once(open(layout).await).await;
-        removed_devices::a_device_removed_on_another_node_is_not_brought_back(open(layout).await)
-            .await;
-        grace::a_device_that_does_not_beat_lapses_once(open(layout).await).await;
+        devices::the_last_device_that_disconnects_publishes_offline_once(open(layout).await).await;
+        removed_devices::a_device_removed_on_another_node_stays_removed(open(layout).await).await;
+        grace::a_device_without_heartbeats_expires_once(open(layout).await).await;
         grace::a_reconnect_within_the_grace_period_publishes_no_event(open(layout).await).await;
-        status::an_invisible_user_is_shown_and_announced_as_offline(open(layout).await).await;
-        status::away_and_busy_are_not_announced_to_services(open(layout).await).await;
-        crash::a_store_that_was_away_makes_nobody_offline(open(layout).await).await;
+        status::an_invisible_user_is_stored_and_published_as_offline(open(layout).await).await;
+        status::away_and_busy_publish_no_event(open(layout).await).await;
+        crash::a_store_outage_makes_no_user_offline(open(layout).await).await;
         crash::only_devices_of_a_dead_node_go_offline(open(layout).await).await;
     }
 }
 
 #[tokio::test]
-async fn the_layouts_live_on_a_cluster() {
+async fn every_layout_works_on_a_cluster() {
     let mut cluster = RedisCluster::start().await;
     on(async |layout| PresenceFixture::cluster(&mut cluster, layout).await).await;
 }
 
 #[tokio::test]
-async fn the_layouts_live_on_valkey() {
+async fn every_layout_works_on_valkey() {
     on(PresenceFixture::valkey).await;
 }

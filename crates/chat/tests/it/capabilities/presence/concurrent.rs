@@ -18,12 +18,12 @@ const USERS: [&str; 6] = ["u0", "u1", "u2", "u3", "u4", "u5"];
 const ROUNDS: usize = 150;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn announcements_alternate_whoever_runs_beside_whom_embedded() {
+async fn events_alternate_under_concurrency_embedded() {
     announcements_alternate(PresenceFixture::embedded(PresenceLayout::Devices).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn announcements_alternate_whoever_runs_beside_whom_redis() {
+async fn events_alternate_under_concurrency_redis() {
     announcements_alternate(PresenceFixture::redis(PresenceLayout::Devices).await).await;
 }
 
@@ -34,16 +34,16 @@ async fn client(node: Arc<Presence>, other: Arc<Presence>, who: &'static str, se
         let device = socket_device(who, &format!("{who}-{seed}-{}", round % 2));
         node.connect(device.clone()).await.unwrap();
         if rng.random() {
-            node.beat(&device).unwrap();
+            node.heartbeat(&device).unwrap();
             node.flush_heartbeats().await.unwrap();
         }
         match rng.random_range(0..3) {
-            0 => node.leave(&device).await.unwrap(),
+            0 => node.disconnect(&device).await.unwrap(),
             1 => node.connection_lost(&device).await.unwrap(),
             _ => {
-                other.remove(&device.user, &device.id).await.unwrap();
+                other.remove_device(&device.user, &device.id).await.unwrap();
                 // The reply to the heartbeat reports the removal to the node.
-                node.beat(&device).unwrap();
+                node.heartbeat(&device).unwrap();
                 node.flush_heartbeats().await.unwrap();
             }
         }
@@ -64,7 +64,7 @@ async fn announcements_alternate(mut fixture: PresenceFixture) {
             while !over.load(Ordering::Relaxed) {
                 // Devices in their grace period expire during the test.
                 clock.advance(Duration::from_millis(200));
-                node.renew().await.unwrap();
+                node.renew_lease().await.unwrap();
                 looked += node.sweep().await.unwrap();
                 tokio::task::yield_now().await;
             }

@@ -12,19 +12,19 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 on_every_layout! {
     only_devices_of_a_dead_node_go_offline;
-    a_paused_node_finds_its_devices_reaped_and_brings_them_back_once;
-    a_store_that_was_away_makes_nobody_offline;
-    a_restarted_node_ends_what_did_not_come_back_to_it;
+    a_paused_node_registers_its_reaped_devices_again_once;
+    a_store_outage_makes_no_user_offline;
+    a_restarted_node_removes_the_devices_that_did_not_reconnect;
     a_node_whose_lease_was_taken_re_registers_its_users;
-    a_drained_node_leaves_the_grace_time_to_its_users;
-    a_drained_node_writes_the_beats_it_has_taken;
+    a_drained_node_keeps_the_grace_period_of_its_users;
+    a_drained_node_writes_its_buffered_heartbeats;
 }
 
 on_every_engine! {
-    a_state_lives_as_long_as_its_device_beats;
+    a_state_lives_as_long_as_its_device_sends_heartbeats;
 }
 
-mod users_of_nodes_that_were_all_away_for_days_are_gone {
+mod users_of_nodes_that_were_all_down_for_days_are_offline {
     crate::support::test_on_engines!(
         super::all_away_for_days,
         parlor_chat::keys::PresenceLayout::Sockets
@@ -73,9 +73,7 @@ pub async fn only_devices_of_a_dead_node_go_offline(mut fixture: PresenceFixture
     assert_store_holds_exactly(&fixture, &[alice.socket("s1", left), bob]).await;
 }
 
-async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(
-    mut fixture: PresenceFixture,
-) {
+async fn a_paused_node_registers_its_reaped_devices_again_once(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -91,14 +89,14 @@ async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(
     let gone = fixture.now();
     fixture.nodes.push(paused);
     fixture.nodes[1]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
     fixture.pass(LEASE + GRACE).await;
     fixture.nodes[1]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, Vec::<String>::new());
@@ -112,7 +110,7 @@ async fn a_paused_node_finds_its_devices_reaped_and_brings_them_back_once(
 }
 
 /// A failover that takes longer than the leases: all leases have ended, and every node looks dead.
-pub async fn a_store_that_was_away_makes_nobody_offline(mut fixture: PresenceFixture) {
+pub async fn a_store_outage_makes_no_user_offline(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -139,9 +137,11 @@ pub async fn a_store_that_was_away_makes_nobody_offline(mut fixture: PresenceFix
 
     // Longer than the lifetime of a device: the nodes buffer the heartbeats until the store is back.
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
-    fixture.nodes[1].beat(&socket_device("bob", "s2")).unwrap();
+    fixture.nodes[1]
+        .heartbeat(&socket_device("bob", "s2"))
+        .unwrap();
     fixture.advance(fixture.ttl() * 2).await;
     for node in &fixture.nodes {
         node.sweep().await.unwrap();
@@ -159,7 +159,7 @@ pub async fn a_store_that_was_away_makes_nobody_offline(mut fixture: PresenceFix
     assert_store_holds_exactly(&fixture, &shown).await;
 }
 
-async fn a_restarted_node_ends_what_did_not_come_back_to_it(mut fixture: PresenceFixture) {
+async fn a_restarted_node_removes_the_devices_that_did_not_reconnect(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -215,7 +215,7 @@ async fn a_node_whose_lease_was_taken_re_registers_its_users(mut fixture: Presen
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn a_drained_node_leaves_the_grace_time_to_its_users(mut fixture: PresenceFixture) {
+async fn a_drained_node_keeps_the_grace_period_of_its_users(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -237,7 +237,9 @@ async fn a_drained_node_leaves_the_grace_time_to_its_users(mut fixture: Presence
         ["online alice", "online bob"]
     );
     fixture.pass(GRACE - Duration::from_secs(2)).await;
-    fixture.nodes[0].beat(&socket_device("bob", "s3")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&socket_device("bob", "s3"))
+        .unwrap();
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
     let alice = ExpectedKeys::offline("alice", &fixture).seen(fixture.now());
@@ -249,9 +251,11 @@ async fn a_drained_node_leaves_the_grace_time_to_its_users(mut fixture: Presence
     assert_store_holds_exactly(&fixture, &[alice, bob]).await;
 }
 
-async fn a_drained_node_writes_the_beats_it_has_taken(mut fixture: PresenceFixture) {
+async fn a_drained_node_writes_its_buffered_heartbeats(mut fixture: PresenceFixture) {
     let at = fixture.now();
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.nodes.remove(0).drain().await.unwrap();
     let alice = ExpectedKeys::offline("alice", &fixture).device("api", "n0", at);
     alice.left(fixture.ttl()).assert_only_these(&fixture).await;
@@ -278,7 +282,7 @@ async fn all_away_for_days(mut fixture: PresenceFixture) {
 }
 
 /// Heartbeats and checks must not renew the state's TTL each time, because that would double the writes.
-async fn a_state_lives_as_long_as_its_device_beats(fixture: PresenceFixture) {
+async fn a_state_lives_as_long_as_its_device_sends_heartbeats(fixture: PresenceFixture) {
     let phone = api_device("alice", "phone");
     fixture.nodes[0].connect(phone.clone()).await.unwrap();
     let state = fixture.keys.presence_state(&user("alice"));
@@ -289,7 +293,7 @@ async fn a_state_lives_as_long_as_its_device_beats(fixture: PresenceFixture) {
         expire.exec_async(&mut store).await.unwrap();
         for _ in 0..3 {
             fixture.pass(fixture.ttl() / 2).await;
-            fixture.nodes[0].beat(&phone).unwrap();
+            fixture.nodes[0].heartbeat(&phone).unwrap();
             fixture.run_background_once().await;
         }
         let mut rest = redis::cmd("PTTL");

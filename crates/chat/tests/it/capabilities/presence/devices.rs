@@ -10,17 +10,17 @@ use super::fixture::{PresenceFixture, api_device, socket_device, user};
 use super::on_every_layout;
 
 on_every_layout! {
-    a_first_device_is_announced_once;
-    a_second_device_is_shown_and_not_announced;
+    a_first_device_publishes_online_once;
+    a_second_device_is_stored_and_publishes_no_event;
     a_second_device_that_disconnects_publishes_no_event;
-    the_last_device_to_leave_is_announced_once;
-    a_beat_renews_and_keeps_what_it_does_not_know;
+    the_last_device_that_disconnects_publishes_offline_once;
+    a_heartbeat_extends_a_device_and_keeps_its_fields;
     an_api_device_stays_online_by_heartbeats_on_any_node;
     an_api_heartbeat_does_not_take_over_a_socket_device;
-    a_removed_device_is_not_brought_back_by_its_beat;
+    a_heartbeat_does_not_register_a_removed_device;
 }
 
-pub async fn a_first_device_is_announced_once(mut fixture: PresenceFixture) {
+pub async fn a_first_device_publishes_online_once(mut fixture: PresenceFixture) {
     let at = fixture.now();
     let seen = fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -40,7 +40,7 @@ pub async fn a_first_device_is_announced_once(mut fixture: PresenceFixture) {
     shown.assert_only_these(&fixture).await;
 }
 
-pub async fn a_second_device_is_shown_and_not_announced(mut fixture: PresenceFixture) {
+pub async fn a_second_device_is_stored_and_publishes_no_event(mut fixture: PresenceFixture) {
     let first = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -89,7 +89,7 @@ pub async fn a_second_device_that_disconnects_publishes_no_event(mut fixture: Pr
         .await
         .unwrap();
     fixture.nodes[1]
-        .leave(&socket_device("alice", "s2"))
+        .disconnect(&socket_device("alice", "s2"))
         .await
         .unwrap();
     fixture.run_background_once().await;
@@ -100,7 +100,7 @@ pub async fn a_second_device_that_disconnects_publishes_no_event(mut fixture: Pr
     shown.assert_only_these(&fixture).await;
 }
 
-pub async fn the_last_device_to_leave_is_announced_once(mut fixture: PresenceFixture) {
+pub async fn the_last_device_that_disconnects_publishes_offline_once(mut fixture: PresenceFixture) {
     let online = fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -108,18 +108,18 @@ pub async fn the_last_device_to_leave_is_announced_once(mut fixture: PresenceFix
     fixture.pass(Duration::from_secs(2)).await;
     let gone = fixture.now();
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     let announced = fixture.drain_events().await;
@@ -134,7 +134,7 @@ pub async fn the_last_device_to_leave_is_announced_once(mut fixture: PresenceFix
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixture) {
+async fn a_heartbeat_extends_a_device_and_keeps_its_fields(mut fixture: PresenceFixture) {
     let at = fixture.now();
     let device = socket_device("alice", "s1").with_client_info("phone");
     fixture.nodes[0].connect(device.clone()).await.unwrap();
@@ -144,8 +144,8 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixt
         .unwrap();
     let half = fixture.ttl() / 2;
     fixture.pass(half).await;
-    fixture.nodes[0].beat(&device).unwrap();
-    fixture.nodes[0].beat(&device).unwrap();
+    fixture.nodes[0].heartbeat(&device).unwrap();
+    fixture.nodes[0].heartbeat(&device).unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
     let beaten = fixture.now();
     let shown = ExpectedKeys::offline("alice", &fixture)
@@ -160,7 +160,7 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixt
 
     // The other device expires; the next heartbeat removes it.
     fixture.pass(half + Duration::from_millis(1)).await;
-    fixture.nodes[0].beat(&device).unwrap();
+    fixture.nodes[0].heartbeat(&device).unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
     let shown = shown
         .refreshed_at("s1", fixture.now())
@@ -171,12 +171,16 @@ async fn a_beat_renews_and_keeps_what_it_does_not_know(mut fixture: PresenceFixt
 
 async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut fixture: PresenceFixture) {
     let at = fixture.now();
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.run_background_once().await;
     // Any node accepts the next heartbeat, and the end of the first node changes nothing.
     fixture.pass(Duration::from_secs(2)).await;
     fixture.nodes.remove(0);
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.run_background_once().await;
     let beaten = fixture.now();
     let shown = ExpectedKeys::offline("alice", &fixture)
@@ -204,7 +208,9 @@ async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut fixture: Presen
         .connect(api_device("alice", "s1"))
         .await
         .unwrap();
-    fixture.nodes[1].beat(&api_device("alice", "s1")).unwrap();
+    fixture.nodes[1]
+        .heartbeat(&api_device("alice", "s1"))
+        .unwrap();
     fixture.run_background_once().await;
     let shown = ExpectedKeys::offline("alice", &fixture)
         .device("s1", "n0", at)
@@ -213,12 +219,12 @@ async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut fixture: Presen
         .socket("s1", fixture.ttl() - Duration::from_secs(1));
     shown.assert_only_these(&fixture).await;
     fixture.nodes[1]
-        .leave(&api_device("alice", "s1"))
+        .disconnect(&api_device("alice", "s1"))
         .await
         .unwrap();
     fixture.assert_status("alice", PresenceStatus::Online).await;
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     assert_eq!(
@@ -227,20 +233,27 @@ async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut fixture: Presen
     );
 }
 
-async fn a_removed_device_is_not_brought_back_by_its_beat(mut fixture: PresenceFixture) {
+async fn a_heartbeat_does_not_register_a_removed_device(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
     for id in ["s1", "api"] {
         fixture.nodes[0]
-            .beat(&socket_device("alice", "s1"))
+            .heartbeat(&socket_device("alice", "s1"))
             .unwrap();
-        fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+        fixture.nodes[0]
+            .heartbeat(&api_device("alice", "api"))
+            .unwrap();
         let id = DeviceId::new(id).unwrap();
-        fixture.nodes[0].remove(&user("alice"), &id).await.unwrap();
+        fixture.nodes[0]
+            .remove_device(&user("alice"), &id)
+            .await
+            .unwrap();
         fixture.run_background_once().await;
     }
     fixture.run_background_once().await;

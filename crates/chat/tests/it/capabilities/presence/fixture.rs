@@ -77,14 +77,14 @@ impl PresenceFixture {
 
     async fn renew_leases(&self) {
         for node in &self.nodes {
-            node.renew().await.unwrap();
+            node.renew_lease().await.unwrap();
         }
     }
 
     /// Runs the background work of every node once.
     pub async fn run_background_once(&self) {
         for node in &self.nodes {
-            node.renew().await.unwrap();
+            node.renew_lease().await.unwrap();
             node.flush_heartbeats().await.unwrap();
             node.sweep().await.unwrap();
             node.reap_dead_nodes().await.unwrap();

@@ -10,9 +10,9 @@ use super::on_every_layout;
 
 on_every_layout! {
     a_reconnect_within_the_grace_period_publishes_no_event;
-    a_lost_device_is_gone_after_the_grace_time;
-    a_beat_on_its_way_does_not_save_a_lost_device;
-    a_device_that_does_not_beat_lapses_once;
+    a_lost_device_is_removed_after_the_grace_period;
+    a_heartbeat_in_flight_does_not_keep_a_lost_device;
+    a_device_without_heartbeats_expires_once;
     a_connect_before_the_sweep_of_an_expired_device_publishes_no_event;
 }
 
@@ -35,7 +35,7 @@ pub async fn a_reconnect_within_the_grace_period_publishes_no_event(mut fixture:
         .unwrap();
     fixture.pass(Duration::from_secs(3)).await;
     fixture.nodes[1]
-        .beat(&socket_device("alice", "s2"))
+        .heartbeat(&socket_device("alice", "s2"))
         .unwrap();
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
@@ -47,7 +47,7 @@ pub async fn a_reconnect_within_the_grace_period_publishes_no_event(mut fixture:
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_lost_device_is_gone_after_the_grace_time(mut fixture: PresenceFixture) {
+async fn a_lost_device_is_removed_after_the_grace_period(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -76,13 +76,13 @@ async fn a_lost_device_is_gone_after_the_grace_time(mut fixture: PresenceFixture
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_beat_on_its_way_does_not_save_a_lost_device(mut fixture: PresenceFixture) {
+async fn a_heartbeat_in_flight_does_not_keep_a_lost_device(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     let device = socket_device("alice", "s1");
     let (written, lost) = tokio::join!(
@@ -98,7 +98,7 @@ async fn a_beat_on_its_way_does_not_save_a_lost_device(mut fixture: PresenceFixt
     );
 }
 
-pub async fn a_device_that_does_not_beat_lapses_once(mut fixture: PresenceFixture) {
+pub async fn a_device_without_heartbeats_expires_once(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -126,7 +126,7 @@ pub async fn a_device_that_does_not_beat_lapses_once(mut fixture: PresenceFixtur
 
     // The socket is still open: its next heartbeat registers the device again.
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);

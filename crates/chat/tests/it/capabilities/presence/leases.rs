@@ -13,7 +13,7 @@ use super::on_every_engine;
 use crate::support::Fixture;
 
 on_every_engine! {
-    a_node_that_ends_leaves_the_lease_to_its_successor;
+    a_node_that_stops_leaves_the_lease_to_its_successor;
     a_node_that_could_not_renew_in_time_has_lost_its_lease;
 }
 
@@ -22,7 +22,7 @@ fn node(fixture: &PresenceFixture, id: &str) -> LocalNode {
     LocalNode::new(ctx, NodeId::new(id).unwrap(), GRACE)
 }
 
-async fn a_node_that_ends_leaves_the_lease_to_its_successor(fixture: PresenceFixture) {
+async fn a_node_that_stops_leaves_the_lease_to_its_successor(fixture: PresenceFixture) {
     let (old, new) = (node(&fixture, "n9"), node(&fixture, "n9"));
     old.acquire_lease().await.unwrap();
     new.acquire_lease().await.unwrap();

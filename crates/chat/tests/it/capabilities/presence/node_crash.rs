@@ -58,7 +58,7 @@ struct ThreeNodes {
     /// Node that only reads.
     observer: Presence,
     store: Store,
-    heard: Arc<EventRecorder>,
+    recorded: Arc<EventRecorder>,
     _listening: [BusListenerGuard; 2],
     _server: Redis,
 }
@@ -93,10 +93,10 @@ impl ThreeNodes {
             ..StoreOptions::new(server.url().parse().unwrap())
         };
         let store = Store::open(options).await.unwrap();
-        let heard: Arc<EventRecorder> = Arc::default();
+        let recorded: Arc<EventRecorder> = Arc::default();
         let listening = [
-            listen(&store, "events:user.online", &heard).await,
-            listen(&store, "events:user.offline", &heard).await,
+            listen(&store, "events:user.online", &recorded).await,
+            listen(&store, "events:user.offline", &recorded).await,
         ];
         let mut nodes = Vec::new();
         for at in 0..NODES {
@@ -109,35 +109,46 @@ impl ThreeNodes {
             nodes.push(NodeProcess::start(&server, &place).await);
         }
         let ctx = ChatContext::new(store.clone(), settings(LEASE));
-        let eye = LocalNode::new(ctx.clone(), NodeId::new("eye").unwrap(), grace);
-        let mut town = Self {
+        let observer = LocalNode::new(ctx.clone(), NodeId::new("eye").unwrap(), grace);
+        let mut three_nodes = Self {
             nodes,
-            observer: Presence::new(ctx, Arc::new(eye)),
+            observer: Presence::new(ctx, Arc::new(observer)),
             store,
-            heard,
+            recorded,
             _listening: listening,
             _server: server,
         };
-        for (at, node) in town.nodes.iter_mut().enumerate() {
+        for (at, node) in three_nodes.nodes.iter_mut().enumerate() {
             node.send(&NodeCommand::Connect(clients(at, "first"))).await;
         }
-        for node in &mut town.nodes {
+        for node in &mut three_nodes.nodes {
             node.answer().await;
         }
-        town.wait_for_events("all users are online", |heard| heard.len() == USERS)
+        three_nodes
+            .wait_for_events("all users are online", |recorded| recorded.len() == USERS)
             .await;
-        assert!(town.all_events().await.values().all(|it| it == &["online"]));
-        town.heard.0.lock().clear();
-        town
+        assert!(
+            three_nodes
+                .all_events()
+                .await
+                .values()
+                .all(|it| it == &["online"])
+        );
+        three_nodes.recorded.0.lock().clear();
+        three_nodes
     }
 
     /// Waits until the recorded events fit.
     async fn wait_for_events(&self, what: &str, fits: impl Fn(&RecordedEvents) -> bool) {
         eventually_within(PATIENCE, what, async || {
-            let heard = self.heard.0.lock();
-            let first = heard.iter().take(3).collect::<Vec<_>>();
-            let told = format!("{} users, such as {first:?}", heard.len());
-            if fits(&heard) { Ok(()) } else { Err(told) }
+            let recorded = self.recorded.0.lock();
+            let first = recorded.iter().take(3).collect::<Vec<_>>();
+            let description = format!("{} users, such as {first:?}", recorded.len());
+            if fits(&recorded) {
+                Ok(())
+            } else {
+                Err(description)
+            }
         })
         .await;
     }
@@ -156,11 +167,11 @@ impl ThreeNodes {
         let marker = r#"{"userId":"marker"}"#;
         let bus = self.store.bus();
         bus.publish("events:user.online", marker).await.unwrap();
-        self.wait_for_events("the marker", |heard| heard.contains_key("marker"))
+        self.wait_for_events("the marker", |recorded| recorded.contains_key("marker"))
             .await;
-        let mut heard = self.heard.0.lock();
-        heard.remove("marker");
-        heard.clone()
+        let mut recorded = self.recorded.0.lock();
+        recorded.remove("marker");
+        recorded.clone()
     }
 
     async fn all_are_seen(&self, expected: impl Fn(&str) -> PresenceStatus) {
@@ -174,8 +185,8 @@ impl ThreeNodes {
     }
 }
 
-async fn listen(store: &Store, channel: &str, ear: &Arc<EventRecorder>) -> BusListenerGuard {
-    let sink = Arc::clone(ear) as Arc<dyn BusListener>;
+async fn listen(store: &Store, channel: &str, recorder: &Arc<EventRecorder>) -> BusListenerGuard {
+    let sink = Arc::clone(recorder) as Arc<dyn BusListener>;
     store.bus().add_listener(channel, sink).await.unwrap()
 }
 
@@ -187,71 +198,83 @@ fn exactly(users: &BTreeSet<String>, changes: &[&'static str]) -> RecordedEvents
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_a_node_takes_only_its_exclusive_users_offline() {
-    let mut town = ThreeNodes::start(Duration::from_secs(3)).await;
+    let mut three_nodes = ThreeNodes::start(Duration::from_secs(3)).await;
     let gone = users_only_on(1);
     assert!(gone.len() > 400, "{}", gone.len());
-    town.nodes[1].kill9();
-    town.wait_for_events("the users are offline", |heard| heard.len() >= gone.len())
+    three_nodes.nodes[1].kill9();
+    three_nodes
+        .wait_for_events("the users are offline", |recorded| {
+            recorded.len() >= gone.len()
+        })
         .await;
-    town.run_background(&[0, 2]).await;
-    assert_eq!(town.all_events().await, exactly(&gone, &["offline"]));
+    three_nodes.run_background(&[0, 2]).await;
+    assert_eq!(three_nodes.all_events().await, exactly(&gone, &["offline"]));
     let here = |who: &str| match gone.contains(who) {
         true => PresenceStatus::Offline,
         false => PresenceStatus::Online,
     };
-    town.all_are_seen(here).await;
-    let count = town.observer.count().await.unwrap();
+    three_nodes.all_are_seen(here).await;
+    let count = three_nodes.observer.count().await.unwrap();
     assert_eq!(count, u64::try_from(USERS - gone.len()).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_node_loses_its_users_once_and_brings_them_back_once() {
-    let mut town = ThreeNodes::start(Duration::from_secs(3)).await;
+async fn a_paused_node_loses_its_users_once_and_registers_them_again_once() {
+    let mut three_nodes = ThreeNodes::start(Duration::from_secs(3)).await;
     let gone = users_only_on(1);
-    town.nodes[1].pause();
-    town.wait_for_events("the users are offline", |heard| heard.len() >= gone.len())
+    three_nodes.nodes[1].pause();
+    three_nodes
+        .wait_for_events("the users are offline", |recorded| {
+            recorded.len() >= gone.len()
+        })
         .await;
-    town.run_background(&[0, 2]).await;
-    assert_eq!(town.all_events().await, exactly(&gone, &["offline"]));
-    town.nodes[1].resume();
-    town.wait_for_events("the users are online", |heard| {
-        heard.values().all(|changes| changes.len() >= 2)
-    })
-    .await;
-    town.run_background(&[0, 1, 2]).await;
+    three_nodes.run_background(&[0, 2]).await;
+    assert_eq!(three_nodes.all_events().await, exactly(&gone, &["offline"]));
+    three_nodes.nodes[1].resume();
+    three_nodes
+        .wait_for_events("the users are online", |recorded| {
+            recorded.values().all(|changes| changes.len() >= 2)
+        })
+        .await;
+    three_nodes.run_background(&[0, 1, 2]).await;
     let changes = exactly(&gone, &["offline", "online"]);
-    assert_eq!(town.all_events().await, changes);
-    town.all_are_seen(|_| PresenceStatus::Online).await;
+    assert_eq!(three_nodes.all_events().await, changes);
+    three_nodes.all_are_seen(|_| PresenceStatus::Online).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restarted_node_whose_clients_come_back_in_time_changes_nothing() {
-    let mut town = ThreeNodes::start(Duration::from_secs(10)).await;
+async fn a_restarted_node_whose_clients_reconnect_in_time_publishes_no_event() {
+    let mut three_nodes = ThreeNodes::start(Duration::from_secs(10)).await;
     // This client does not reconnect, so its `offline` shows that the grace period is over.
     let late = ("late".to_owned(), "late-socket".to_owned());
-    town.nodes[1].run(&NodeCommand::Connect(vec![late])).await;
-    town.nodes[1].run(&NodeCommand::Drain).await;
-    town.nodes[1].kill9();
+    three_nodes.nodes[1]
+        .run(&NodeCommand::Connect(vec![late]))
+        .await;
+    three_nodes.nodes[1].run(&NodeCommand::Drain).await;
+    three_nodes.nodes[1].kill9();
     // Half of the clients reconnect to another node, half to the restarted node.
     let (elsewhere, here): (Vec<_>, Vec<_>) = (0..)
         .zip(clients(1, "second"))
         .partition(|(at, _)| at % 2 == 0);
     let clients = |part: Vec<(usize, _)>| part.into_iter().map(|(_, it)| it).collect();
-    town.nodes[0]
+    three_nodes.nodes[0]
         .send(&NodeCommand::Connect(clients(elsewhere)))
         .await;
-    town.nodes[1].restart().await;
-    town.nodes[1]
+    three_nodes.nodes[1].restart().await;
+    three_nodes.nodes[1]
         .run(&NodeCommand::Connect(clients(here)))
         .await;
-    town.nodes[0].answer().await;
-    town.wait_for_events("the user `late` is offline", |heard| {
-        heard.get("late").is_some_and(|it| it.contains(&"offline"))
-    })
-    .await;
-    town.run_background(&[0, 1, 2]).await;
+    three_nodes.nodes[0].answer().await;
+    three_nodes
+        .wait_for_events("the user `late` is offline", |recorded| {
+            recorded
+                .get("late")
+                .is_some_and(|it| it.contains(&"offline"))
+        })
+        .await;
+    three_nodes.run_background(&[0, 1, 2]).await;
     let late = BTreeSet::from(["late".to_owned()]);
     let changes = exactly(&late, &["online", "offline"]);
-    assert_eq!(town.all_events().await, changes);
-    town.all_are_seen(|_| PresenceStatus::Online).await;
+    assert_eq!(three_nodes.all_events().await, changes);
+    three_nodes.all_are_seen(|_| PresenceStatus::Online).await;
 }

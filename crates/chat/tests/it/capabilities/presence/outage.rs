@@ -35,7 +35,7 @@ async fn after_data_loss_devices_are_registered_again_without_events(mut fixture
     assert_eq!(fixture.nodes[0].count().await.unwrap(), 1);
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
@@ -68,7 +68,7 @@ async fn presence_is_restored_from_node_memory_after_a_stale_store_restart() {
     server.restart().await;
     // Without a heartbeat of Alice.
     eventually("alice is registered again", async || {
-        fixture.nodes[0].renew().await?;
+        fixture.nodes[0].renew_lease().await?;
         fixture.nodes[0].flush_heartbeats().await?;
         let seen = fixture.nodes[0].status(&user("alice")).await?;
         Ok::<_, parlor_chat::api::error::Error>(seen.status == PresenceStatus::Online)
@@ -102,7 +102,9 @@ async fn while_redis_is_down_reads_are_degraded_and_departures_are_retried() {
     })
     .await;
     assert_eq!((seen.status, seen.version), (PresenceStatus::Offline, 0));
-    let left = fixture.nodes[0].leave(&socket_device("alice", "s1")).await;
+    let left = fixture.nodes[0]
+        .disconnect(&socket_device("alice", "s1"))
+        .await;
     assert!(
         left.is_err_and(
             |error| error.code() == parlor_chat::api::error_code::Code::StoreUnavailable
@@ -110,12 +112,14 @@ async fn while_redis_is_down_reads_are_degraded_and_departures_are_retried() {
     );
     let new = fixture.nodes[0].connect(socket_device("carol", "s3")).await;
     assert!(new.is_err_and(|error| error.is_store_unavailable()));
-    fixture.nodes[0].beat(&socket_device("bob", "s2")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&socket_device("bob", "s2"))
+        .unwrap();
     assert!(fixture.nodes[0].flush_heartbeats().await.is_err());
 
     fixture.server.as_mut().unwrap().restart_empty().await;
     eventually("the lease is acquired again", async || {
-        fixture.nodes[0].renew().await
+        fixture.nodes[0].renew_lease().await
     })
     .await;
     fixture.resubscribe().await;

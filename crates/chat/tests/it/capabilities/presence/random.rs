@@ -82,7 +82,7 @@ impl Run {
     async fn step(&mut self) {
         let node = self.rng.random_range(0..2);
         let choice = self.rng.random_range(0..100);
-        let mut told = format!("{choice} on {node} at {}", self.fixture.now().as_millis());
+        let mut action = format!("{choice} on {node} at {}", self.fixture.now().as_millis());
         let here = &self.fixture.nodes[node];
         match choice {
             0..12 => {
@@ -106,7 +106,7 @@ impl Run {
                 };
                 let most = u64::try_from(most.as_millis()).unwrap();
                 let by = Duration::from_millis(self.rng.random_range(1..most));
-                told += &format!(" {by:?}");
+                action += &format!(" {by:?}");
                 self.fixture.pass(by).await;
                 self.model.pass(self.fixture.now().as_millis());
             }
@@ -118,7 +118,7 @@ impl Run {
                 return;
             }
         }
-        self.done.push((None, told));
+        self.done.push((None, action));
         self.all_agree().await;
     }
 
@@ -134,7 +134,7 @@ impl Run {
         };
         let (here, model) = (&self.fixture.nodes[node], &mut self.model);
         let choice = self.rng.random_range(0..100);
-        let mut told = format!("{choice} on {node}: {id}");
+        let mut action = format!("{choice} on {node}: {id}");
         let request = Device::without_socket(user.clone(), id.clone());
         match (choice, open) {
             (0..20, _) => {
@@ -145,17 +145,17 @@ impl Run {
                 model.connect(node, user, &id);
             }
             (20..40, Some(socket)) => {
-                here.beat(&device(socket)).unwrap();
+                here.heartbeat(&device(socket)).unwrap();
                 here.flush_heartbeats().await.unwrap();
-                model.beat(node, user, &id);
+                model.heartbeat(node, user, &id);
                 if !model.holds(node, user, &id) {
                     self.sockets.remove(&place);
                 }
             }
             (40..48, Some(socket)) => {
                 self.sockets.remove(&place);
-                here.leave(&device(socket)).await.unwrap();
-                model.leave(node, user, &id);
+                here.disconnect(&device(socket)).await.unwrap();
+                model.disconnect(node, user, &id);
             }
             (48..56, Some(socket)) => {
                 self.sockets.remove(&place);
@@ -170,9 +170,9 @@ impl Run {
                     PresenceStatus::Offline,
                 ];
                 let status = wishes[self.rng.random_range(0..4)];
-                told += status.name();
-                here.set(user, status).await.unwrap();
-                model.set(user, status.name());
+                action += status.name();
+                here.set_status(user, status).await.unwrap();
+                model.set_status(user, status.name());
             }
             (66..72, _) => {
                 here.connect(request).await.unwrap();
@@ -183,31 +183,31 @@ impl Run {
                 model.request(node, user, &id, true);
             }
             (76..86, _) => {
-                here.beat(&request).unwrap();
+                here.heartbeat(&request).unwrap();
                 here.flush_heartbeats().await.unwrap();
                 model.request_beat(node, user, &id);
             }
             (86..92, _) => {
-                here.leave(&request).await.unwrap();
+                here.disconnect(&request).await.unwrap();
                 model.request_leave(user, &id);
             }
             (92.., _) => {
-                here.remove(user, &id).await.unwrap();
-                model.remove(node, user, &id);
+                here.remove_device(user, &id).await.unwrap();
+                model.remove_device(node, user, &id);
                 if !model.holds(node, user, &id) {
                     self.sockets.remove(&place);
                 }
             }
             _ => return,
         }
-        self.done.push((Some(user.clone()), told));
+        self.done.push((Some(user.clone()), action));
     }
 
     /// The actions that affected a user.
     fn history(&self, user: &UserId) -> Vec<&str> {
         let of_user = self.done.iter();
         let of_user = of_user.filter(|(who, _)| who.as_ref().is_none_or(|who| who == user));
-        of_user.map(|(_, told)| told.as_str()).collect()
+        of_user.map(|(_, action)| action.as_str()).collect()
     }
 
     /// Asserts that store and model agree about a user: status, devices and documented keys.

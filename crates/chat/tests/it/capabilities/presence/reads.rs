@@ -8,12 +8,12 @@ use super::fixture::{PresenceFixture, socket_device, user};
 use super::on_every_engine;
 
 on_every_engine! {
-    a_thousand_users_are_read_in_the_order_asked;
-    nothing_is_known_of_a_user_who_never_came;
-    the_count_is_of_users_and_not_of_devices;
+    a_thousand_users_are_read_in_the_order_of_the_request;
+    an_unknown_user_is_offline_with_version_zero;
+    users_are_counted_and_not_devices;
 }
 
-async fn a_thousand_users_are_read_in_the_order_asked(fixture: PresenceFixture) {
+async fn a_thousand_users_are_read_in_the_order_of_the_request(fixture: PresenceFixture) {
     let users: Vec<UserId> = (0..MAX_USERS_PER_QUERY)
         .map(|it| user(&format!("u{it}")))
         .collect();
@@ -37,7 +37,7 @@ async fn a_thousand_users_are_read_in_the_order_asked(fixture: PresenceFixture) 
     assert_eq!(fixture.nodes[1].statuses(&[]).await.unwrap(), []);
 }
 
-async fn nothing_is_known_of_a_user_who_never_came(fixture: PresenceFixture) {
+async fn an_unknown_user_is_offline_with_version_zero(fixture: PresenceFixture) {
     let seen = fixture.status("nobody").await;
     assert_eq!(seen.status, PresenceStatus::Offline);
     assert_eq!((seen.version, seen.last_seen), (0, None));
@@ -45,7 +45,7 @@ async fn nothing_is_known_of_a_user_who_never_came(fixture: PresenceFixture) {
     assert_eq!(devices, []);
 }
 
-async fn the_count_is_of_users_and_not_of_devices(fixture: PresenceFixture) {
+async fn users_are_counted_and_not_devices(fixture: PresenceFixture) {
     for who in 0..100 {
         for device in 0..2 {
             let device = socket_device(&format!("u{who}"), &format!("s{who}-{device}"));
@@ -60,7 +60,7 @@ async fn the_count_is_of_users_and_not_of_devices(fixture: PresenceFixture) {
         for device in 0..2 {
             let device = socket_device(&format!("u{who}"), &format!("s{who}-{device}"));
             fixture.nodes[device_node(who)]
-                .leave(&device)
+                .disconnect(&device)
                 .await
                 .unwrap();
         }

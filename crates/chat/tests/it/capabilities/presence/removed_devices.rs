@@ -12,18 +12,18 @@ use super::fixture::{GRACE, LEASE, PresenceFixture, api_device, socket_device, u
 use super::{on_every_engine, on_every_layout};
 
 on_every_layout! {
-    a_device_removed_on_another_node_is_not_brought_back;
-    a_leave_on_another_node_wins_over_pending_heartbeats;
+    a_device_removed_on_another_node_stays_removed;
+    a_disconnect_on_another_node_wins_over_pending_heartbeats;
 }
 
 on_every_engine! {
-    a_removed_device_stays_away_when_its_node_registers_everybody_again;
-    a_removed_device_may_come_again;
-    a_device_removed_in_the_moment_it_came_is_closed;
-    removals_are_remembered_in_a_bounded_space;
+    a_removed_device_stays_removed_when_its_node_registers_all_devices_again;
+    a_removed_device_can_connect_again;
+    a_device_that_connects_in_the_millisecond_of_its_removal_stays;
+    a_user_has_a_bounded_number_of_tombstones;
     a_socket_removed_on_another_node_is_closed_promptly;
-    a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat;
-    a_later_beat_registers_a_device_that_left;
+    a_disconnect_of_an_unknown_user_wins_over_an_earlier_heartbeat;
+    a_later_heartbeat_registers_a_device_that_disconnected;
     a_user_has_a_bounded_number_of_devices;
     a_socket_whose_device_another_one_took_leaves_nothing_behind;
 }
@@ -33,7 +33,10 @@ const ONE_MS: Duration = Duration::from_millis(1);
 /// Removes a device of Alice. Returns her status afterwards.
 async fn remove(node: &Presence, device: &str) -> PresenceStatus {
     let id = DeviceId::new(device).unwrap();
-    node.remove(&user("alice"), &id).await.unwrap().status
+    node.remove_device(&user("alice"), &id)
+        .await
+        .unwrap()
+        .status
 }
 
 /// Takes the sockets that the gateway of a node has to close.
@@ -48,7 +51,7 @@ async fn sockets_to_close(node: &Presence) -> Vec<String> {
     }
 }
 
-pub async fn a_device_removed_on_another_node_is_not_brought_back(mut fixture: PresenceFixture) {
+pub async fn a_device_removed_on_another_node_stays_removed(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -63,7 +66,7 @@ pub async fn a_device_removed_on_another_node_is_not_brought_back(mut fixture: P
     assert_eq!(left, PresenceStatus::Online);
     for device in ["s1", "s2"] {
         fixture.nodes[0]
-            .beat(&socket_device("alice", device))
+            .heartbeat(&socket_device("alice", device))
             .unwrap();
     }
     fixture.run_background_once().await;
@@ -78,11 +81,11 @@ pub async fn a_device_removed_on_another_node_is_not_brought_back(mut fixture: P
     remove(&fixture.nodes[1], "s2").await;
     let gone = fixture.now();
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s2"))
+        .disconnect(&socket_device("alice", "s2"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s2"))
+        .heartbeat(&socket_device("alice", "s2"))
         .unwrap();
     fixture.run_background_once().await;
     fixture.run_background_once().await;
@@ -94,7 +97,7 @@ pub async fn a_device_removed_on_another_node_is_not_brought_back(mut fixture: P
     alice.assert_only_these(&fixture).await;
 }
 
-async fn a_removed_device_stays_away_when_its_node_registers_everybody_again(
+async fn a_removed_device_stays_removed_when_its_node_registers_all_devices_again(
     mut fixture: PresenceFixture,
 ) {
     fixture.nodes[0]
@@ -121,7 +124,7 @@ async fn a_removed_device_stays_away_when_its_node_registers_everybody_again(
     assert_eq!(news[2..], ["offline alice", "offline bob", "online bob"]);
 }
 
-async fn a_removed_device_may_come_again(mut fixture: PresenceFixture) {
+async fn a_removed_device_can_connect_again(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -135,7 +138,7 @@ async fn a_removed_device_may_come_again(mut fixture: PresenceFixture) {
         .unwrap();
     fixture.pass(fixture.ttl() / 2).await;
     fixture.nodes[1]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     fixture.pass(fixture.ttl() / 2 + ONE_MS).await;
@@ -149,7 +152,7 @@ async fn a_removed_device_may_come_again(mut fixture: PresenceFixture) {
     assert_eq!(fixture.drain_event_names().await, news);
 }
 
-async fn a_device_removed_in_the_moment_it_came_is_closed(fixture: PresenceFixture) {
+async fn a_device_that_connects_in_the_millisecond_of_its_removal_stays(fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -168,7 +171,7 @@ async fn a_device_removed_in_the_moment_it_came_is_closed(fixture: PresenceFixtu
     );
 }
 
-async fn removals_are_remembered_in_a_bounded_space(fixture: PresenceFixture) {
+async fn a_user_has_a_bounded_number_of_tombstones(fixture: PresenceFixture) {
     let fields = async || -> Vec<String> {
         let mut keys = redis::cmd("HKEYS");
         keys.arg(fixture.keys.presence_state(&user("alice")));
@@ -203,18 +206,20 @@ async fn a_socket_removed_on_another_node_is_closed_promptly(mut fixture: Presen
     );
 }
 
-async fn a_leave_on_another_node_wins_over_pending_heartbeats(mut fixture: PresenceFixture) {
+async fn a_disconnect_on_another_node_wins_over_pending_heartbeats(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(api_device("alice", "api"))
         .await
         .unwrap();
     fixture.pass(ONE_MS).await;
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
     fixture.nodes[0]
-        .beat(&api_device("alice", "other"))
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "other"))
         .unwrap();
     fixture.nodes[1]
-        .leave(&api_device("alice", "api"))
+        .disconnect(&api_device("alice", "api"))
         .await
         .unwrap();
     let gone = fixture.now();
@@ -228,12 +233,14 @@ async fn a_leave_on_another_node_wins_over_pending_heartbeats(mut fixture: Prese
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat(
+async fn a_disconnect_of_an_unknown_user_wins_over_an_earlier_heartbeat(
     mut fixture: PresenceFixture,
 ) {
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.nodes[1]
-        .leave(&api_device("alice", "api"))
+        .disconnect(&api_device("alice", "api"))
         .await
         .unwrap();
     fixture.run_background_once().await;
@@ -243,17 +250,19 @@ async fn a_goodbye_of_a_user_nobody_knows_yet_outlives_their_first_beat(
         .await;
 }
 
-async fn a_later_beat_registers_a_device_that_left(mut fixture: PresenceFixture) {
+async fn a_later_heartbeat_registers_a_device_that_disconnected(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(api_device("alice", "api"))
         .await
         .unwrap();
     fixture.nodes[1]
-        .leave(&api_device("alice", "api"))
+        .disconnect(&api_device("alice", "api"))
         .await
         .unwrap();
     fixture.pass(ONE_MS).await;
-    fixture.nodes[0].beat(&api_device("alice", "api")).unwrap();
+    fixture.nodes[0]
+        .heartbeat(&api_device("alice", "api"))
+        .unwrap();
     fixture.run_background_once().await;
     let news = ["online alice", "offline alice", "online alice"];
     assert_eq!(fixture.drain_event_names().await, news);
@@ -270,7 +279,7 @@ async fn a_user_has_a_bounded_number_of_devices(mut fixture: PresenceFixture) {
     ] {
         let refused = fixture.nodes[0].connect(device.clone()).await.unwrap_err();
         assert!(matches!(refused, Error::TooMany { .. }), "{refused}");
-        fixture.nodes[0].beat(&device).unwrap();
+        fixture.nodes[0].heartbeat(&device).unwrap();
     }
     // A device that is registered already may take a new socket.
     let again = Device {
@@ -286,7 +295,7 @@ async fn a_user_has_a_bounded_number_of_devices(mut fixture: PresenceFixture) {
         Vec::<String>::new()
     );
     fixture.nodes[0]
-        .leave(&api_device("alice", "d1"))
+        .disconnect(&api_device("alice", "d1"))
         .await
         .unwrap();
     fixture.nodes[0]

@@ -10,25 +10,25 @@ use super::fixture::{PresenceFixture, api_device, socket_device, user};
 
 #[tokio::test]
 async fn devices() {
-    nobody_goes_by_a_restart(PresenceLayout::Devices).await;
+    a_restart_makes_no_user_offline(PresenceLayout::Devices).await;
 }
 
 #[tokio::test]
 async fn document() {
-    nobody_goes_by_a_restart(PresenceLayout::Document).await;
+    a_restart_makes_no_user_offline(PresenceLayout::Document).await;
 }
 
 #[tokio::test]
 async fn sockets() {
-    nobody_goes_by_a_restart(PresenceLayout::Sockets).await;
+    a_restart_makes_no_user_offline(PresenceLayout::Sockets).await;
 }
 
 #[tokio::test]
 async fn status() {
-    nobody_goes_by_a_restart(PresenceLayout::Status).await;
+    a_restart_makes_no_user_offline(PresenceLayout::Status).await;
 }
 
-async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
+async fn a_restart_makes_no_user_offline(layout: PresenceLayout) {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::default();
     let mut fixture = PresenceFixture::on_disk(folder.path(), clock.clone(), layout).await;
@@ -44,14 +44,14 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
         .await
         .unwrap();
     fixture.nodes[0]
-        .set(&user("carol"), PresenceStatus::Offline)
+        .set_status(&user("carol"), PresenceStatus::Offline)
         .await
         .unwrap();
     // Two lifetimes, so that the deadlines on disk have passed long ago.
     for _ in 0..6 {
         fixture.pass(fixture.ttl() / 3).await;
         for device in [&phone, &tab, &hidden] {
-            fixture.nodes[0].beat(device).unwrap();
+            fixture.nodes[0].heartbeat(device).unwrap();
         }
         fixture.run_background_once().await;
     }
@@ -71,14 +71,14 @@ async fn nobody_goes_by_a_restart(layout: PresenceLayout) {
     // The devices of the ended process had the grace period to reconnect.
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["offline bob"]);
-    fixture.nodes[0].beat(&phone).unwrap();
+    fixture.nodes[0].heartbeat(&phone).unwrap();
     fixture.pass(fixture.ttl() / 2).await;
     fixture.run_background_once().await;
     fixture.assert_status("alice", PresenceStatus::Online).await;
     assert!(fixture.drain_event_names().await.is_empty());
 
     fixture.nodes[0]
-        .set(&user("carol"), PresenceStatus::Online)
+        .set_status(&user("carol"), PresenceStatus::Online)
         .await
         .unwrap();
     assert_eq!(
@@ -106,10 +106,10 @@ async fn a_published_presence_version_never_decreases_after_a_restart() {
         .await
         .unwrap();
     fixture.pass(fixture.ttl()).await;
-    fixture.nodes[0].beat(&phone).unwrap();
+    fixture.nodes[0].heartbeat(&phone).unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
-    let told = fixture.status("alice").await;
-    assert!(told.version > before.version);
+    let reported = fixture.status("alice").await;
+    assert!(reported.version > before.version);
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[0]
         .connect(api_device("alice", "tab"))
@@ -118,12 +118,12 @@ async fn a_published_presence_version_never_decreases_after_a_restart() {
     fixture.store.close().await;
     drop(fixture);
     let fixture = PresenceFixture::on_disk(folder.path(), clock, PresenceLayout::Devices).await;
-    assert!(fixture.status("alice").await.version >= told.version);
+    assert!(fixture.status("alice").await.version >= reported.version);
 }
 
 /// The heartbeat of one of several devices writes the whole state, but not to disk.
 #[tokio::test]
-async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
+async fn a_state_on_disk_lives_as_long_as_its_devices_send_heartbeats() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::default();
     let fixture =
@@ -134,7 +134,7 @@ async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
     }
     let alice = user("alice");
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Away)
+        .set_status(&alice, PresenceStatus::Away)
         .await
         .unwrap();
     let hour = Duration::from_secs(3_600);
@@ -145,7 +145,7 @@ async fn a_state_on_disk_lives_as_long_as_its_devices_beat() {
     for _ in 0..3 {
         fixture.pass(fixture.ttl() / 2).await;
         for device in &devices {
-            fixture.nodes[0].beat(device).unwrap();
+            fixture.nodes[0].heartbeat(device).unwrap();
         }
         fixture.run_background_once().await;
     }

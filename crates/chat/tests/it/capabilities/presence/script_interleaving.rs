@@ -30,12 +30,12 @@ const LAPSE: &str = concat!(
 
 on_every_engine! {
     a_deadline_shortened_during_a_sweep_is_kept;
-    a_deadline_shortened_late_in_a_look_is_kept;
-    a_user_who_comes_during_a_look_is_kept;
+    a_deadline_shortened_late_in_a_sweep_is_kept;
+    a_user_who_connects_during_a_sweep_is_kept;
     a_heartbeat_after_a_lost_connection_is_ignored;
     a_beat_of_one_who_lost_the_device_to_another_node_is_nothing;
     devices_re_registered_while_their_node_is_reaped_stay_online;
-    a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users;
+    a_node_that_returns_while_it_is_reaped_keeps_all_its_users;
 }
 
 /// A sweep of one shard of the deadline index.
@@ -83,22 +83,22 @@ impl<'a> ManualSweep<'a> {
 }
 
 async fn a_deadline_shortened_during_a_sweep_is_kept(fixture: PresenceFixture) {
-    shortened_during_a_look(fixture, Duration::ZERO).await;
+    shortened_during_a_sweep(fixture, Duration::ZERO).await;
 }
 
 /// The shorter deadline is later than the end of the claim.
-async fn a_deadline_shortened_late_in_a_look_is_kept(fixture: PresenceFixture) {
-    shortened_during_a_look(fixture, Duration::from_secs(1)).await;
+async fn a_deadline_shortened_late_in_a_sweep_is_kept(fixture: PresenceFixture) {
+    shortened_during_a_sweep(fixture, Duration::from_secs(1)).await;
 }
 
-async fn shortened_during_a_look(mut fixture: PresenceFixture, after: Duration) {
+async fn shortened_during_a_sweep(mut fixture: PresenceFixture, after: Duration) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.pass(fixture.ttl()).await;
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
     let look = ManualSweep::claim(&fixture, "alice").await;
@@ -117,13 +117,13 @@ async fn shortened_during_a_look(mut fixture: PresenceFixture, after: Duration) 
     );
 }
 
-async fn a_user_who_comes_during_a_look_is_kept(mut fixture: PresenceFixture) {
+async fn a_user_who_connects_during_a_sweep_is_kept(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     let look = ManualSweep::claim(&fixture, "alice").await;
@@ -212,11 +212,11 @@ async fn a_beat_of_one_who_lost_the_device_to_another_node_is_nothing(
     fixture.nodes[0].connect(on("s1")).await.unwrap();
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[1].connect(on("s2")).await.unwrap();
-    fixture.nodes[0].beat(&on("s1")).unwrap();
+    fixture.nodes[0].heartbeat(&on("s1")).unwrap();
     fixture.run_background_once().await;
     // Nor does its end mean anything.
     fixture.nodes[0].connection_lost(&on("s1")).await.unwrap();
-    fixture.nodes[0].leave(&on("s1")).await.unwrap();
+    fixture.nodes[0].disconnect(&on("s1")).await.unwrap();
     fixture.pass(GRACE * 2).await;
     fixture.run_background_once().await;
     let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
@@ -238,10 +238,10 @@ async fn devices_re_registered_while_their_node_is_reaped_stay_online(
         .unwrap();
     fixture.advance(LEASE + GRACE).await;
     let latest = fixture.now().saturating_add(fixture.ttl()).as_millis() - ms(GRACE);
-    fixture.nodes[1].renew().await.unwrap();
+    fixture.nodes[1].renew_lease().await.unwrap();
     let end = ["n0", "", &latest.to_string()];
     let _: Vec<redis::Value> = step(&fixture, LAPSE, "bob", &end).await;
-    fixture.nodes[0].renew().await.unwrap();
+    fixture.nodes[0].renew_lease().await.unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
     let _: Vec<redis::Value> = step(&fixture, LAPSE, "alice", &end).await;
     let _: Vec<redis::Value> = step(&fixture, LAPSE, "bob", &end).await;
@@ -249,9 +249,7 @@ async fn devices_re_registered_while_their_node_is_reaped_stay_online(
     assert_eq!(fixture.drain_event_names().await, news);
 }
 
-async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(
-    mut fixture: PresenceFixture,
-) {
+async fn a_node_that_returns_while_it_is_reaped_keeps_all_its_users(mut fixture: PresenceFixture) {
     const USERS: usize = 60;
     let mut version = std::collections::HashMap::new();
     for round in 0..15 {
@@ -267,7 +265,7 @@ async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(
                 tokio::task::yield_now().await;
                 paused.status(&user("u0")).await.unwrap();
             }
-            paused.renew().await.unwrap();
+            paused.renew_lease().await.unwrap();
             paused.flush_heartbeats().await.unwrap();
         };
         let (reaped, ()) = tokio::join!(fixture.nodes[0].reap_dead_nodes(), back);
@@ -293,7 +291,7 @@ async fn a_node_that_returns_while_it_is_reaped_is_known_with_all_its_users(
                 .assert_status(&format!("u{at}"), PresenceStatus::Online)
                 .await;
             let device = socket_device(&format!("u{at}"), &format!("s{at}-{round}"));
-            paused.leave(&device).await.unwrap();
+            paused.disconnect(&device).await.unwrap();
         }
         fixture.run_background_once().await;
         fixture.nodes.insert(0, paused);

@@ -9,17 +9,17 @@ use super::fixture::{PresenceFixture, api_device, socket_device, user};
 use super::on_every_layout;
 
 on_every_layout! {
-    an_invisible_user_is_shown_and_announced_as_offline;
-    a_goodbye_of_an_invisible_user_is_silent;
-    away_and_busy_are_not_announced_to_services;
+    an_invisible_user_is_stored_and_published_as_offline;
+    a_disconnect_of_an_invisible_user_publishes_no_event;
+    away_and_busy_publish_no_event;
     a_status_ends_with_the_last_device;
-    a_lapsed_user_cannot_change_how_they_are_seen;
-    appear_resets_an_explicit_status_to_online;
-    one_who_appears_for_the_first_time_is_announced_once;
-    appearing_does_not_take_a_device_from_its_socket;
+    an_expired_user_stays_offline_when_a_status_is_set;
+    setting_online_clears_an_explicit_status;
+    setting_online_for_the_first_time_publishes_online_once;
+    setting_online_does_not_take_a_device_from_its_socket;
 }
 
-pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut fixture: PresenceFixture) {
+pub async fn an_invisible_user_is_stored_and_published_as_offline(mut fixture: PresenceFixture) {
     let at = fixture.now();
     let alice = user("alice");
     fixture.nodes[0]
@@ -29,14 +29,14 @@ pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut fixture: Pr
     fixture.pass(Duration::from_secs(1)).await;
     let hidden = fixture.now();
     let seen = fixture.nodes[1]
-        .set(&alice, PresenceStatus::Offline)
+        .set_status(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
     assert_eq!(seen.status, PresenceStatus::Offline);
     assert_eq!(seen.last_seen, Some(hidden.to_iso8601()));
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.nodes[1]
         .connect(socket_device("alice", "s2"))
@@ -65,7 +65,7 @@ pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut fixture: Pr
     invisible.assert_only_these(&fixture).await;
 
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Online)
+        .set_status(&alice, PresenceStatus::Online)
         .await
         .unwrap();
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
@@ -74,7 +74,7 @@ pub async fn an_invisible_user_is_shown_and_announced_as_offline(mut fixture: Pr
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_goodbye_of_an_invisible_user_is_silent(mut fixture: PresenceFixture) {
+async fn a_disconnect_of_an_invisible_user_publishes_no_event(mut fixture: PresenceFixture) {
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
@@ -85,7 +85,7 @@ async fn a_goodbye_of_an_invisible_user_is_silent(mut fixture: PresenceFixture) 
         .unwrap();
     let hidden = fixture.now();
     fixture.nodes[0]
-        .set(&user("alice"), PresenceStatus::Offline)
+        .set_status(&user("alice"), PresenceStatus::Offline)
         .await
         .unwrap();
     assert_eq!(
@@ -94,7 +94,7 @@ async fn a_goodbye_of_an_invisible_user_is_silent(mut fixture: PresenceFixture) 
     );
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[0]
-        .leave(&socket_device("alice", "s1"))
+        .disconnect(&socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
@@ -112,7 +112,7 @@ async fn a_goodbye_of_an_invisible_user_is_silent(mut fixture: PresenceFixture) 
     shown.assert_only_these(&fixture).await;
 }
 
-pub async fn away_and_busy_are_not_announced_to_services(mut fixture: PresenceFixture) {
+pub async fn away_and_busy_publish_no_event(mut fixture: PresenceFixture) {
     let at = fixture.now();
     let alice = user("alice");
     fixture.nodes[0]
@@ -121,7 +121,7 @@ pub async fn away_and_busy_are_not_announced_to_services(mut fixture: PresenceFi
         .unwrap();
     let mut version = fixture.status("alice").await.version;
     for status in [PresenceStatus::Away, PresenceStatus::Busy] {
-        let seen = fixture.nodes[1].set(&alice, status).await.unwrap();
+        let seen = fixture.nodes[1].set_status(&alice, status).await.unwrap();
         assert_eq!(seen.status, status);
         assert!(seen.version > version, "{seen:?} after {version}");
         version = seen.version;
@@ -132,17 +132,17 @@ pub async fn away_and_busy_are_not_announced_to_services(mut fixture: PresenceFi
             .left(fixture.ttl())
             .socket("s1", fixture.ttl());
         shown.assert_only_these(&fixture).await;
-        let again = fixture.nodes[0].set(&alice, status).await.unwrap();
+        let again = fixture.nodes[0].set_status(&alice, status).await.unwrap();
         assert_eq!(again.version, version, "nothing changed");
     }
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     fixture.assert_status("alice", PresenceStatus::Busy).await;
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Online)
+        .set_status(&alice, PresenceStatus::Online)
         .await
         .unwrap();
     fixture.assert_status("alice", PresenceStatus::Online).await;
@@ -158,7 +158,7 @@ pub async fn away_and_busy_are_not_announced_to_services(mut fixture: PresenceFi
 async fn a_status_ends_with_the_last_device(mut fixture: PresenceFixture) {
     let alice = user("alice");
     let nobody = fixture.nodes[0]
-        .set(&alice, PresenceStatus::Busy)
+        .set_status(&alice, PresenceStatus::Busy)
         .await
         .unwrap();
     assert_eq!(nobody.status, PresenceStatus::Offline);
@@ -168,9 +168,9 @@ async fn a_status_ends_with_the_last_device(mut fixture: PresenceFixture) {
             .await
             .unwrap();
         fixture.assert_status("alice", PresenceStatus::Online).await;
-        fixture.nodes[0].set(&alice, status).await.unwrap();
+        fixture.nodes[0].set_status(&alice, status).await.unwrap();
         fixture.nodes[0]
-            .leave(&socket_device("alice", "s1"))
+            .disconnect(&socket_device("alice", "s1"))
             .await
             .unwrap();
         fixture
@@ -187,7 +187,7 @@ async fn a_status_ends_with_the_last_device(mut fixture: PresenceFixture) {
         .await
         .unwrap();
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Offline)
+        .set_status(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
     fixture.pass(fixture.ttl()).await;
@@ -198,7 +198,7 @@ async fn a_status_ends_with_the_last_device(mut fixture: PresenceFixture) {
     fixture.assert_status("alice", PresenceStatus::Online).await;
 }
 
-async fn appear_resets_an_explicit_status_to_online(mut fixture: PresenceFixture) {
+async fn setting_online_clears_an_explicit_status(mut fixture: PresenceFixture) {
     let alice = user("alice");
     let first = fixture.now();
     fixture.nodes[0]
@@ -210,7 +210,7 @@ async fn appear_resets_an_explicit_status_to_online(mut fixture: PresenceFixture
         PresenceStatus::Busy,
         PresenceStatus::Offline,
     ] {
-        fixture.nodes[0].set(&alice, status).await.unwrap();
+        fixture.nodes[0].set_status(&alice, status).await.unwrap();
         fixture.pass(Duration::from_secs(1)).await;
         let seen = fixture.nodes[1]
             .connect_visible(api_device("alice", "api"))
@@ -224,7 +224,7 @@ async fn appear_resets_an_explicit_status_to_online(mut fixture: PresenceFixture
     assert_eq!(news, ["online alice", "offline alice", "online alice"]);
     // The previous explicit status does not return.
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     let seen = fixture.status("alice").await;
@@ -240,7 +240,7 @@ async fn appear_resets_an_explicit_status_to_online(mut fixture: PresenceFixture
     shown.assert_only_these(&fixture).await;
 }
 
-async fn one_who_appears_for_the_first_time_is_announced_once(mut fixture: PresenceFixture) {
+async fn setting_online_for_the_first_time_publishes_online_once(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect_visible(api_device("alice", "api"))
@@ -254,14 +254,14 @@ async fn one_who_appears_for_the_first_time_is_announced_once(mut fixture: Prese
     let shown = ExpectedKeys::offline("alice", &fixture).device("api", "n1", at);
     shown.left(fixture.ttl()).assert_only_these(&fixture).await;
     fixture.nodes[0]
-        .leave(&api_device("alice", "api"))
+        .disconnect(&api_device("alice", "api"))
         .await
         .unwrap();
     assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
 }
 
 /// A request of a device whose socket is open: the socket keeps the device, and the explicit status ends.
-async fn appearing_does_not_take_a_device_from_its_socket(mut fixture: PresenceFixture) {
+async fn setting_online_does_not_take_a_device_from_its_socket(mut fixture: PresenceFixture) {
     let at = fixture.now();
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
@@ -269,7 +269,7 @@ async fn appearing_does_not_take_a_device_from_its_socket(mut fixture: PresenceF
         .unwrap();
     let alice = user("alice");
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Offline)
+        .set_status(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
     fixture.nodes[1]
@@ -286,20 +286,20 @@ async fn appearing_does_not_take_a_device_from_its_socket(mut fixture: PresenceF
     shown.assert_only_these(&fixture).await;
 }
 
-async fn a_lapsed_user_cannot_change_how_they_are_seen(mut fixture: PresenceFixture) {
+async fn an_expired_user_stays_offline_when_a_status_is_set(mut fixture: PresenceFixture) {
     let alice = user("alice");
     fixture.nodes[0]
         .connect(socket_device("alice", "s1"))
         .await
         .unwrap();
     fixture.nodes[0]
-        .set(&alice, PresenceStatus::Offline)
+        .set_status(&alice, PresenceStatus::Offline)
         .await
         .unwrap();
     let hidden = fixture.now();
     fixture.pass(fixture.ttl()).await;
     for status in [PresenceStatus::Online, PresenceStatus::Busy] {
-        let seen = fixture.nodes[1].set(&alice, status).await.unwrap();
+        let seen = fixture.nodes[1].set_status(&alice, status).await.unwrap();
         assert_eq!(seen.status, PresenceStatus::Offline);
     }
     fixture.run_background_once().await;

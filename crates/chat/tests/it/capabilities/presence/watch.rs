@@ -14,15 +14,15 @@ use crate::support::Fixture;
 
 on_every_engine! {
     a_watcher_gets_the_state_and_then_changes_of_its_users_only;
-    only_the_latest_of_many_changes_is_told;
-    nobody_is_watched_after_the_watcher_stopped;
+    only_the_latest_of_many_changes_is_delivered;
+    a_dropped_watcher_unsubscribes;
     a_watcher_has_a_bounded_number_of_users;
     a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online;
-    what_came_before_a_user_was_watched_again_is_not_told;
+    changes_from_before_a_new_watch_are_not_delivered;
 }
 
 /// Returns the next changes, after as many flushes as the messages need to arrive.
-async fn told(node: &Presence, watcher: &mut PresenceWatcher) -> Vec<UserStatus> {
+async fn next_changes(node: &Presence, watcher: &mut PresenceWatcher) -> Vec<UserStatus> {
     let arrived = eventually("a change is delivered", async || {
         node.flush_watchers().await.unwrap();
         let news = watcher.try_next();
@@ -52,23 +52,26 @@ async fn a_watcher_gets_the_state_and_then_changes_of_its_users_only(fixture: Pr
 
     there.connect(socket_device("carol", "s2")).await.unwrap();
     there.connect(socket_device("bob", "s3")).await.unwrap();
-    let news = told(here, &mut watcher).await;
+    let news = next_changes(here, &mut watcher).await;
     assert_eq!(news, [there.status(&user("bob")).await.unwrap()]);
     // `away` is a change for watchers.
     there
-        .set(&user("alice"), PresenceStatus::Away)
+        .set_status(&user("alice"), PresenceStatus::Away)
         .await
         .unwrap();
-    let news = told(here, &mut watcher).await;
+    let news = next_changes(here, &mut watcher).await;
     assert_eq!(news, [there.status(&user("alice")).await.unwrap()]);
-    there.leave(&socket_device("alice", "s1")).await.unwrap();
-    let news = told(here, &mut watcher).await;
+    there
+        .disconnect(&socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    let news = next_changes(here, &mut watcher).await;
     assert_eq!(news, [there.status(&user("alice")).await.unwrap()]);
     assert_eq!(news[0].status, PresenceStatus::Offline);
     assert!(news[0].last_seen.is_some());
 }
 
-async fn only_the_latest_of_many_changes_is_told(fixture: PresenceFixture) {
+async fn only_the_latest_of_many_changes_is_delivered(fixture: PresenceFixture) {
     let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice")]).await.unwrap();
@@ -79,15 +82,15 @@ async fn only_the_latest_of_many_changes_is_told(fixture: PresenceFixture) {
         PresenceStatus::Offline,
         PresenceStatus::Online,
     ] {
-        node.set(&user("alice"), status).await.unwrap();
+        node.set_status(&user("alice"), status).await.unwrap();
     }
     let last = node
-        .set(&user("alice"), PresenceStatus::Busy)
+        .set_status(&user("alice"), PresenceStatus::Busy)
         .await
         .unwrap();
     let mut versions = Vec::new();
     while versions.last() != Some(&last.version) {
-        let news = told(node, &mut watcher).await;
+        let news = next_changes(node, &mut watcher).await;
         assert_eq!(news.len(), 1, "one change per user: {news:?}");
         versions.push(news[0].version);
     }
@@ -95,7 +98,7 @@ async fn only_the_latest_of_many_changes_is_told(fixture: PresenceFixture) {
 }
 
 #[tokio::test]
-async fn what_was_published_while_the_connection_was_lost_is_read() {
+async fn changes_published_during_a_lost_connection_are_read() {
     let fixture = PresenceFixture::redis(PresenceLayout::Devices).await;
     let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
@@ -105,17 +108,17 @@ async fn what_was_published_while_the_connection_was_lost_is_read() {
     let killed: u64 = kill.query_async(&mut fixture.store.clone()).await.unwrap();
     assert!(killed > 0);
     let now = node.connect(socket_device("alice", "s1")).await.unwrap();
-    assert_eq!(told(node, &mut watcher).await, [now]);
+    assert_eq!(next_changes(node, &mut watcher).await, [now]);
 }
 
-async fn nobody_is_watched_after_the_watcher_stopped(fixture: PresenceFixture) {
+async fn a_dropped_watcher_unsubscribes(fixture: PresenceFixture) {
     let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     watcher.watch(&[user("alice"), user("bob")]).await.unwrap();
     watcher.unwatch(&[user("alice")]);
     node.connect(socket_device("alice", "s1")).await.unwrap();
     node.connect(socket_device("bob", "s2")).await.unwrap();
-    let news = told(node, &mut watcher).await;
+    let news = next_changes(node, &mut watcher).await;
     assert_eq!(news[0].user_id, user("bob"));
     drop(watcher);
     node.flush_watchers().await.unwrap();
@@ -161,10 +164,10 @@ async fn a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online(
         (PresenceStatus::Offline, online.version)
     );
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.nodes[0].flush_heartbeats().await.unwrap();
-    let back = told(&fixture.nodes[1], &mut watcher).await;
+    let back = next_changes(&fixture.nodes[1], &mut watcher).await;
     assert_eq!(back[0].status, PresenceStatus::Online);
     assert!(back[0].version > online.version);
     assert_eq!(back, [fixture.status("alice").await]);
@@ -175,21 +178,21 @@ async fn a_watcher_that_saw_an_unswept_expiry_gets_the_return_to_online(
     );
 }
 
-async fn what_came_before_a_user_was_watched_again_is_not_told(fixture: PresenceFixture) {
+async fn changes_from_before_a_new_watch_are_not_delivered(fixture: PresenceFixture) {
     let node = &fixture.nodes[0];
     let mut watcher = node.new_watcher();
     let mut other = node.new_watcher();
     watcher.watch(&[user("alice")]).await.unwrap();
     other.watch(&[user("alice")]).await.unwrap();
     node.connect(socket_device("alice", "s1")).await.unwrap();
-    assert_eq!(told(node, &mut other).await.len(), 1);
+    assert_eq!(next_changes(node, &mut other).await.len(), 1);
     watcher.unwatch(&[user("alice")]);
     assert_eq!(watcher.try_next(), []);
     // The other watcher is not affected.
     let away = node
-        .set(&user("alice"), PresenceStatus::Away)
+        .set_status(&user("alice"), PresenceStatus::Away)
         .await
         .unwrap();
-    assert_eq!(told(node, &mut other).await, [away]);
+    assert_eq!(next_changes(node, &mut other).await, [away]);
     assert_eq!(watcher.try_next(), []);
 }

@@ -15,7 +15,7 @@ on_every_layout! {
 }
 
 on_every_engine! {
-    one_state_that_cannot_be_read_keeps_nobody_else_waiting;
+    a_state_that_cannot_be_read_does_not_delay_other_users;
     a_device_of_another_version_is_registered_again;
 }
 
@@ -59,7 +59,9 @@ async fn presence_replaces_keys_of_the_wrong_type(mut fixture: PresenceFixture) 
     for device in ["s1", "s2"] {
         replace_all_with_lists(&fixture, "alice").await;
         for node in &fixture.nodes {
-            node.leave(&socket_device("alice", device)).await.unwrap();
+            node.disconnect(&socket_device("alice", device))
+                .await
+                .unwrap();
         }
     }
     fixture.run_background_once().await;
@@ -71,7 +73,7 @@ async fn presence_replaces_keys_of_the_wrong_type(mut fixture: PresenceFixture) 
     shown.assert_only_these(&fixture).await;
 }
 
-async fn one_state_that_cannot_be_read_keeps_nobody_else_waiting(mut fixture: PresenceFixture) {
+async fn a_state_that_cannot_be_read_does_not_delay_other_users(mut fixture: PresenceFixture) {
     for who in ["alice", "bob", "carol"] {
         let device = socket_device(who, &format!("s-{who}"));
         fixture.nodes[0].connect(device).await.unwrap();
@@ -84,7 +86,7 @@ async fn one_state_that_cannot_be_read_keeps_nobody_else_waiting(mut fixture: Pr
     lose.exec_async(&mut fixture.store.clone()).await.unwrap();
     for who in ["alice", "bob", "carol"] {
         let device = socket_device(who, &format!("s-{who}"));
-        fixture.nodes[0].beat(&device).unwrap();
+        fixture.nodes[0].heartbeat(&device).unwrap();
     }
     fixture.run_background_once().await;
     fixture.assert_status("alice", PresenceStatus::Online).await;
@@ -129,7 +131,7 @@ async fn a_device_of_another_version_is_registered_again(mut fixture: PresenceFi
     other.exec_async(&mut fixture.store.clone()).await.unwrap();
     fixture.pass(Duration::from_secs(1)).await;
     fixture.nodes[0]
-        .beat(&socket_device("alice", "s1"))
+        .heartbeat(&socket_device("alice", "s1"))
         .unwrap();
     fixture.run_background_once().await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);

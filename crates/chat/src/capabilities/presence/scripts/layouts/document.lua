@@ -2,11 +2,11 @@
 -- KEYS[3] presence:{user}
 local document_key = KEYS[3]
 
-function project(view)
+function write_layout(view)
   if view.visible == 'offline' then
     redis.call('DEL', document_key)
-  elseif view.crossed or next(added) or next(beaten) then
-    redis.call('SET', document_key, document(), 'PX', view.left)
+  elseif view.crossed_offline or next(added_ids) or next(refreshed_ids) then
+    redis.call('SET', document_key, document_json(), 'PX', view.left)
   else
     redis.call('PEXPIRE', document_key, view.left)
   end

@@ -3,13 +3,13 @@
 -- KEYS[4] user:{user}:sockets
 local flag_key, set_key = KEYS[3], KEYS[4]
 
-function project(view)
-  if #gone > 0 then redis.call('SREM', set_key, unpack(gone)) end
-  for id in pairs(added) do
+function write_layout(view)
+  if #removed_ids > 0 then redis.call('SREM', set_key, unpack(removed_ids)) end
+  for id in pairs(added_ids) do
     redis.call('SADD', set_key, id)
   end
   if view.latest == 0 then redis.call('DEL', set_key) end
-  if view.crossed or next(added) then
+  if view.crossed_offline or next(added_ids) then
     redis.call('SET', flag_key, view.visible == 'offline' and 'false' or 'true')
   end
 end

@@ -1,2 +1,2 @@
 -- Layout `sockets`: a heartbeat refreshes nothing, because no key of the layout has a TTL.
-local function renew() end
+local function refresh_layout() end

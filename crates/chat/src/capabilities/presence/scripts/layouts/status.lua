@@ -2,7 +2,7 @@
 -- KEYS[3] user:status:{user}
 local status_key = KEYS[3]
 
-function project(view)
+function write_layout(view)
   if view.latest == 0 then
     redis.call('DEL', status_key)
   elseif view.visible ~= 'offline' then

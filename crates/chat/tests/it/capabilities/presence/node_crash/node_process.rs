@@ -168,7 +168,7 @@ async fn in_a_child_a_node_runs() {
                 connect(&presence, sockets).await;
             }
             NodeCommand::RunBackground => {
-                presence.renew().await.unwrap();
+                presence.renew_lease().await.unwrap();
                 presence.flush_heartbeats().await.unwrap();
                 presence.sweep().await.unwrap();
                 presence.reap_dead_nodes().await.unwrap();
@@ -203,7 +203,7 @@ async fn beat(presence: Arc<Presence>, clients: Arc<Mutex<HashSet<(String, Strin
     loop {
         beats.tick().await;
         for (who, id) in clients.lock().iter() {
-            presence.beat(&socket_device(who, id)).unwrap();
+            presence.heartbeat(&socket_device(who, id)).unwrap();
         }
     }
 }

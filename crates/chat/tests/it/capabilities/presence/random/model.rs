@@ -191,7 +191,7 @@ impl Model {
         self.settle(name);
     }
 
-    pub fn beat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+    pub fn heartbeat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let place = (name.clone(), id.clone());
         let Some(&connected) = self.nodes[node].sockets.get(&place) else {
             return;
@@ -234,7 +234,7 @@ impl Model {
         true
     }
 
-    pub fn leave(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+    pub fn disconnect(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let now = self.now;
         if let Some(user) = self.held(node, name, id) {
             user.devices.remove(id);
@@ -256,7 +256,7 @@ impl Model {
     }
 
     /// Removes a device on behalf of a request to a node.
-    pub fn remove(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+    pub fn remove_device(&mut self, node: usize, name: &UserId, id: &DeviceId) {
         let now = self.now;
         let user = self.user(name);
         user.last_disconnect = Some(now);
@@ -317,7 +317,7 @@ impl Model {
         }
     }
 
-    pub fn set(&mut self, name: &UserId, status: &'static str) {
+    pub fn set_status(&mut self, name: &UserId, status: &'static str) {
         if let Some(user) = self.users.get_mut(name) {
             if user.devices.values().any(|it| it.deadline > self.now) {
                 user.explicit = (status != "online").then_some(status);
