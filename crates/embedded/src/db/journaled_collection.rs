@@ -158,43 +158,26 @@ impl JournaledCollection<'_, ZSet> {
 }
 
 impl JournaledCollection<'_, List> {
-    /// Adds an item at the head.
-    pub fn push_front(&mut self, item: &[u8]) {
+    /// Adds an item at one end.
+    pub fn push(&mut self, end: ListEnd, item: &[u8]) {
         let item: SharedBytes = item.into();
-        let number = self.collection.push_front(item.clone());
+        let number = self.collection.push(end, item.clone());
         self.record_list_item(number, item);
     }
 
-    /// Adds an item at the tail.
-    pub fn push_back(&mut self, item: &[u8]) {
-        let item: SharedBytes = item.into();
-        let number = self.collection.push_back(item.clone());
-        self.record_list_item(number, item);
-    }
-
-    /// Removes and returns the item at the head.
-    pub fn pop_front(&mut self) -> Option<SharedBytes> {
-        let (number, item) = self.collection.pop_front()?;
+    /// Removes and returns the item at one end.
+    pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
+        let (number, item) = self.collection.pop(end)?;
         self.record_list_item_removed(number);
         Some(item)
     }
 
-    /// Removes and returns the item at the tail.
-    pub fn pop_back(&mut self) -> Option<SharedBytes> {
-        let (number, item) = self.collection.pop_back()?;
-        self.record_list_item_removed(number);
-        Some(item)
-    }
-
-    /// Replaces the item at `index`. Returns whether there is one.
-    pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
+    /// Replaces the item at `index`, if there is one.
+    pub fn set(&mut self, index: usize, item: &[u8]) {
         let item: SharedBytes = item.into();
-        let number = self.item_number(index);
-        let found = self.collection.set(index, item.clone());
-        if found {
-            self.record_list_item(number, item);
+        if self.collection.set(index, item.clone()) {
+            self.record_list_item(self.item_number(index), item);
         }
-        found
     }
 
     /// Replaces all items. A change in the middle needs this, because item numbers are consecutive.
@@ -210,29 +193,13 @@ impl JournaledCollection<'_, List> {
         }
     }
 
-    /// Adds an item at one end.
-    pub fn push(&mut self, end: ListEnd, item: &[u8]) {
-        match end {
-            ListEnd::Head => self.push_front(item),
-            ListEnd::Tail => self.push_back(item),
-        }
-    }
-
-    /// Removes and returns the item at one end.
-    pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
-        match end {
-            ListEnd::Head => self.pop_front(),
-            ListEnd::Tail => self.pop_back(),
-        }
-    }
-
     /// Inserts an item before the item at `index`, or at the tail if there is none.
     pub fn insert(&mut self, index: usize, item: &[u8]) {
         if index == 0 {
-            return self.push_front(item);
+            return self.push(ListEnd::Head, item);
         }
         if index >= self.len() {
-            return self.push_back(item);
+            return self.push(ListEnd::Tail, item);
         }
         let mut items = self.items().clone();
         items.insert(index, item.into());
@@ -246,14 +213,14 @@ impl JournaledCollection<'_, List> {
         while let [first, rest @ ..] = positions
             && *first == head
         {
-            self.pop_front();
+            self.pop(ListEnd::Head);
             head += 1;
             positions = rest;
         }
         while let [rest @ .., last] = positions
             && *last + 1 == head + self.len()
         {
-            self.pop_back();
+            self.pop(ListEnd::Tail);
             positions = rest;
         }
         if positions.is_empty() {

@@ -211,9 +211,9 @@ impl Db {
             &mut collection,
             new_key.journal,
         ));
-        new_key.created = !collection.is_empty_collection();
+        new_key.created = collection.len() > 0;
         drop(new_key);
-        if !collection.is_empty_collection() {
+        if collection.len() > 0 {
             self.dict.insert_new(key, collection.into_value());
         }
         result
@@ -231,7 +231,7 @@ impl Db {
             collection,
             &mut self.journal,
         ));
-        if collection.is_empty_collection() {
+        if collection.len() == 0 {
             self.remove_at(position);
         }
         result

@@ -117,8 +117,8 @@ pub trait Collection: Default {
     fn from_value_mut(value: &mut StoredValue) -> Option<&mut Self>;
     /// Wraps the collection as a value.
     fn into_value(self) -> StoredValue;
-    /// Whether the collection is empty, so that its key must be deleted.
-    fn is_empty_collection(&self) -> bool;
+    /// Number of items.
+    fn len(&self) -> usize;
 }
 
 macro_rules! collection {
@@ -141,8 +141,8 @@ macro_rules! collection {
                 let $value = self;
                 StoredValue::$kind($into)
             }
-            fn is_empty_collection(&self) -> bool {
-                self.is_empty()
+            fn len(&self) -> usize {
+                self.len()
             }
         }
     };

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use crate::commands::args::{Args, OptionArgs, is_option};
-use crate::commands::count_args::{NEGATIVE_LIMIT, parse_count};
+use crate::commands::count_args::parse_limit;
 use crate::commands::reply::integer;
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, SYNTAX_ERROR, WRONG_TYPE};
@@ -182,8 +182,7 @@ impl<'a> ZsetOperationArgs<'a> {
             } else if target == ZsetResultTarget::Reply && is_option(option, "WITHSCORES") {
                 self.with_scores = true;
             } else if target == ZsetResultTarget::Count && is_option(option, "LIMIT") {
-                let limit = parse_count(0, options.next_value()?, NEGATIVE_LIMIT)?;
-                self.limit = if limit == 0 { usize::MAX } else { limit };
+                self.limit = parse_limit(options.next_value()?)?;
             } else {
                 return Err(SYNTAX_ERROR);
             }
