@@ -1,5 +1,8 @@
-//! Write access to a collection. Every change is recorded in the journal where it is made, except changes of
-//! memory-only lists.
+//! Write access to a collection.
+//!
+//! Invariants:
+//! 1. Every change is recorded in the journal by the method that makes it, except changes of memory-only lists.
+//! 2. Only an item that exists and gets another value is an update, which a volatile connection does not record.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -89,7 +92,6 @@ impl JournaledCollection<'_, Hash> {
         self.collection.insert(field, value).is_none()
     }
 
-    /// Removes a field and returns its value.
     pub fn remove(&mut self, field: &[u8]) -> Option<SharedBytes> {
         let (field, value) = self.collection.remove(field)?;
         self.record_item_removed(|| field);
@@ -138,7 +140,6 @@ impl JournaledCollection<'_, ZSet> {
         });
     }
 
-    /// Changes the score of a member from `old` to `new`.
     pub fn update_score(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.update_score(member, old, new) {
             self.journal.push_update(|| JournalEntry::PutItem {
@@ -149,7 +150,6 @@ impl JournaledCollection<'_, ZSet> {
         }
     }
 
-    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.collection.remove(member)?;
         self.record_item_removed(|| member.into());
@@ -158,14 +158,12 @@ impl JournaledCollection<'_, ZSet> {
 }
 
 impl JournaledCollection<'_, List> {
-    /// Adds an item at one end.
     pub fn push(&mut self, end: ListEnd, item: &[u8]) {
         let item: SharedBytes = item.into();
         let number = self.collection.push(end, item.clone());
         self.record_list_item(number, item);
     }
 
-    /// Removes and returns the item at one end.
     pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
         let (number, item) = self.collection.pop(end)?;
         self.record_list_item_removed(number);

@@ -222,7 +222,6 @@ impl<'a> ItemCursor<'a> {
             .transpose()
     }
 
-    /// Visits the items of a key.
     fn visit_items_of(
         &mut self,
         key: &[u8],

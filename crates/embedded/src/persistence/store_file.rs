@@ -71,7 +71,6 @@ impl StoreFile {
         }
     }
 
-    /// Error for an SQLite failure.
     pub fn sqlite_error(&self, source: rusqlite::Error) -> EngineOpenError {
         EngineOpenError::Sqlite {
             path: self.path.clone(),
@@ -79,7 +78,6 @@ impl StoreFile {
         }
     }
 
-    /// Error for a file that could not be loaded.
     pub fn load_error(&self, error: StoreLoadError) -> EngineOpenError {
         match error {
             StoreLoadError::Corrupt(problem) => self.corrupt_error(problem),
@@ -151,7 +149,6 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Opens an SQLite connection to the file.
     pub fn connect(&self, access: FileAccess) -> Result<Connection, EngineOpenError> {
         self.open_connection(access)
             .map_err(|error| self.load_error(error.into()))

@@ -78,7 +78,6 @@ impl LuaState {
         })
     }
 
-    /// Compiles a script.
     pub fn compile(&self, code: &[u8]) -> Result<Function, mlua::Error> {
         source_chunk(&self.lua, code, "@user_script").into_function()
     }

@@ -15,7 +15,6 @@ use crate::commands::table::find_command;
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 7 << 16 | 15;
 
-/// Creates the table `redis`.
 pub(super) fn create_redis_table(
     lua: &Lua,
     run_state: &SharedRunState,

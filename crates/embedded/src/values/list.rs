@@ -34,12 +34,10 @@ impl List {
         }
     }
 
-    /// Whether changes of this list are not written to disk.
     pub fn is_memory_only(&self) -> bool {
         self.memory_only
     }
 
-    /// Sets whether changes of this list are not written to disk.
     pub fn set_memory_only(&mut self, memory_only: bool) {
         self.memory_only = memory_only;
     }

@@ -15,7 +15,6 @@ use crate::values::{Score, Set, SharedBytes, StoredValue, ZSet};
 
 use super::members_reply;
 
-/// One input.
 #[derive(Clone, Copy)]
 enum ZsetInput<'a> {
     Absent,
@@ -49,7 +48,6 @@ impl<'a> ZsetInput<'a> {
     }
 }
 
-/// Inputs of several keys.
 fn inputs_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<ZsetInput<'a>>, CommandError> {
     for key in keys {
         match db.entry(key).map(|entry| &entry.value) {

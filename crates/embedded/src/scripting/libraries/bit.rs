@@ -18,7 +18,6 @@ fn to_signed(bits: u32) -> f64 {
 type BinaryOp = fn(u32, u32) -> u32;
 type UnaryOp = fn(u32) -> u32;
 
-/// Creates the library table.
 pub(in crate::scripting) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let folds: [(&'static str, BinaryOp); 3] = [

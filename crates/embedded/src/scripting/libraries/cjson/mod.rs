@@ -49,7 +49,6 @@ const MAX_TABLE_DEPTH: usize = 2_000;
 
 type SharedCjsonConfig = Arc<Mutex<CjsonConfig>>;
 
-/// Creates the library table.
 pub(in crate::scripting) fn library(lua: &Lua, limits: ScriptLimits) -> mlua::Result<Table> {
     let config = CjsonConfig {
         sparse_convert: false,
