@@ -90,19 +90,19 @@ async fn compare(table: &mut Table) -> anyhow::Result<()> {
     for (name, work) in LimitCheck::all()? {
         for callers in CALLERS {
             let mut base = None;
-            for ground in [&embedded, &redis] {
-                let checks = open_fixture(ground)?;
-                let before = ground.spent().await?;
+            for fixture in [&embedded, &redis] {
+                let checks = open_fixture(fixture)?;
+                let before = fixture.usage().await?;
                 let (cost, all) = median_run(&checks, work, callers).await?;
-                let spent = (ground.spent().await? - before).each(all as f64);
+                let spent = (fixture.usage().await? - before).per(all as f64);
                 let base = *base.get_or_insert(cost.ops_per_second());
                 table.add_row([
                     name.to_owned(),
-                    ground.engine.name().to_owned(),
+                    fixture.engine.name().to_owned(),
                     callers.to_string(),
                     format_thousands(cost.ops_per_second()),
                     format!("{:.1}", cost.cpu_micros_per_op()),
-                    match ground.engine {
+                    match fixture.engine {
                         Engine::Redis => format!("{:.1}", spent.server * 1e6),
                         _ => "-".to_owned(),
                     },
@@ -116,12 +116,12 @@ async fn compare(table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open_fixture(ground: &StoreFixture) -> anyhow::Result<Arc<LimitsFixture>> {
+fn open_fixture(fixture: &StoreFixture) -> anyhow::Result<Arc<LimitsFixture>> {
     let keys = Keyspace::new(KeySettings::default(), false)?;
     let ids = (0..KEYS).map(|number| LimiterId::new(format!("login:u{number}")));
     let users = (0..KEYS).map(|number| UserId::new(format!("u{number}")));
     Ok(Arc::new(LimitsFixture {
-        limits: RateLimiter::new(ChatContext::new(ground.store.clone(), keys)),
+        limits: RateLimiter::new(ChatContext::new(fixture.store.clone(), keys)),
         ids: ids.collect::<Result<_, _>>()?,
         users: users.collect::<Result<_, _>>()?,
     }))

@@ -77,7 +77,7 @@ impl ResourceUsage {
     }
 
     /// Divides all values by `count`.
-    pub fn each(self, count: f64) -> Self {
+    pub fn per(self, count: f64) -> Self {
         self.combine(self, |seconds, _| seconds / count)
     }
 
@@ -164,7 +164,7 @@ impl StoreFixture {
     }
 
     /// Resources used so far.
-    pub async fn spent(&self) -> anyhow::Result<ResourceUsage> {
+    pub async fn usage(&self) -> anyhow::Result<ResourceUsage> {
         let flush = thread_cpu_time(FLUSH_THREAD)?;
         let mut disk = disk_bytes_written("self")?;
         let mut server = 0.0;
@@ -209,9 +209,9 @@ impl StoreFixture {
     pub async fn settle(&self) -> anyhow::Result<()> {
         const IDLE_WINDOW: Duration = Duration::from_millis(1_500);
         loop {
-            let before = self.spent().await?;
+            let before = self.usage().await?;
             tokio::time::sleep(IDLE_WINDOW).await;
-            if (self.spent().await? - before).cpu() < 0.05 {
+            if (self.usage().await? - before).cpu() < 0.05 {
                 return Ok(());
             }
         }

@@ -133,9 +133,9 @@ impl ClientPool {
     pub fn poll_once(
         &mut self,
         wait: Duration,
-        told: &mut Vec<ReceivedFrame>,
+        received: &mut Vec<ReceivedFrame>,
     ) -> anyhow::Result<()> {
-        told.clear();
+        received.clear();
         match self.await_events(wait) {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
             done => done?,
@@ -151,7 +151,7 @@ impl ClientPool {
                 at = Instant::now();
             }
             let mut tell = |kind| {
-                told.push(ReceivedFrame {
+                received.push(ReceivedFrame {
                     client: who,
                     kind,
                     received_at: at,
@@ -200,14 +200,14 @@ impl ClientPool {
             // The connection may be closed already.
             let _ = client.write(&goodbye);
         }
-        let (deadline, mut told) = (Instant::now() + CLOSE_TIMEOUT, Vec::new());
+        let (deadline, mut received) = (Instant::now() + CLOSE_TIMEOUT, Vec::new());
         while self
             .clients
             .iter()
             .any(|it| it.stage != ClientStage::Closed)
             && Instant::now() < deadline
         {
-            self.poll_once(Duration::from_millis(20), &mut told)?;
+            self.poll_once(Duration::from_millis(20), &mut received)?;
         }
         for client in &self.clients {
             // Without a linger time, the port is free at once: there are as many connections as ports.

@@ -28,7 +28,7 @@ pub struct RoomMetrics {
     pub events: &'static str,
     pub p50: &'static str,
     pub p99: &'static str,
-    pub paced_cpu: &'static str,
+    pub fixed_rate_cpu: &'static str,
 }
 
 pub const ROOMS: [RoomMetrics; 2] = [
@@ -41,7 +41,7 @@ pub const ROOMS: [RoomMetrics; 2] = [
         events: "100 rooms of 10: other events/message",
         p50: "100 rooms of 10, 200 messages/s: delivery latency p50, ms",
         p99: "100 rooms of 10, 200 messages/s: delivery latency p99, ms",
-        paced_cpu: "100 rooms of 10, 200 messages/s: CPU µs/delivery",
+        fixed_rate_cpu: "100 rooms of 10, 200 messages/s: CPU µs/delivery",
     },
     RoomMetrics {
         shape: RoomLayout::LARGE,
@@ -52,7 +52,7 @@ pub const ROOMS: [RoomMetrics; 2] = [
         events: "10 rooms of 100: other events/message",
         p50: "10 rooms of 100, 50 messages/s: delivery latency p50, ms",
         p99: "10 rooms of 100, 50 messages/s: delivery latency p99, ms",
-        paced_cpu: "10 rooms of 100, 50 messages/s: CPU µs/delivery",
+        fixed_rate_cpu: "10 rooms of 100, 50 messages/s: CPU µs/delivery",
     },
 ];
 
@@ -87,7 +87,7 @@ pub fn all() -> Vec<Metric> {
             lower_is_better(rooms.events, 1),
             lower_is_better(rooms.p50, 2),
             lower_is_better(rooms.p99, 2),
-            lower_is_better(rooms.paced_cpu, 1),
+            lower_is_better(rooms.fixed_rate_cpu, 1),
         ]);
     }
     all
@@ -106,15 +106,15 @@ pub const PLOTTED: [&str; 8] = [
 ];
 
 impl Metric {
-    fn with_target(self, aim: Target) -> Self {
-        Self { aim, ..self }
+    fn with_target(self, target: Target) -> Self {
+        Self { target, ..self }
     }
 }
 
 const fn higher_is_better(name: &'static str) -> Metric {
     Metric {
         name,
-        aim: Target::None,
+        target: Target::None,
         better: Direction::HigherIsBetter,
         digits: 0,
     }
@@ -123,7 +123,7 @@ const fn higher_is_better(name: &'static str) -> Metric {
 const fn lower_is_better(name: &'static str, digits: usize) -> Metric {
     Metric {
         name,
-        aim: Target::None,
+        target: Target::None,
         better: Direction::LowerIsBetter,
         digits,
     }

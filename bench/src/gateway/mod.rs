@@ -105,18 +105,18 @@ pub fn run() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut book = Results::default();
-    runtime.block_on(measure_all(&wish, &mut book))?;
+    let mut results = Results::default();
+    runtime.block_on(measure_all(&wish, &mut results))?;
     let all = metrics::all();
     println!(
         "## The gateway on one core (median of {RUNS} runs)\n\n{}\n\n{NOTES}\n\n{}\n",
-        book.results_table(&all),
-        book.runs_table(&all)
+        results.results_table(&all),
+        results.runs_table(&all)
     );
     if wish.is_complete() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(PLOT);
         fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
-        fs::write(&file, plot::draw(&book, &all))?;
+        fs::write(&file, plot::draw(&results, &all))?;
         println!("The plot was written to {PLOT}.\n");
     }
     Ok(())
@@ -128,13 +128,13 @@ acknowledged. Node: no state. Node + Redis: the documented Redis work, nothing d
 processes. Ratio: above 1, Parlor is better, for rates and for costs. A run is void if the load generator used more \
 than 90 % of its core. The method is described in docs/performance.md.";
 
-async fn measure_all(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
+async fn measure_all(wish: &GatewayArgs, results: &mut Results) -> anyhow::Result<()> {
     if wish.includes("idle") {
-        measure_idle_memory(wish, book).await?;
+        measure_idle_memory(wish, results).await?;
     }
     if wish.includes("storm") && wish.servers.contains(&BenchServerKind::Parlor) {
         for run in 0..RUNS {
-            storm(wish, book).await?;
+            storm(wish, results).await?;
             eprintln!("reconnect storm, run {} of {RUNS}", run + 1);
         }
     }
@@ -154,14 +154,14 @@ async fn measure_all(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<(
     for run in 0..RUNS {
         for server in &servers {
             if wish.includes("connects") {
-                measure_connects(server, run, wish, book).await?;
+                measure_connects(server, run, wish, results).await?;
             }
             if wish.includes("heartbeats") {
-                measure_heartbeats(server, wish, book).await?;
+                measure_heartbeats(server, wish, results).await?;
             }
             for rooms in &ROOMS {
                 if wish.includes("rooms") || wish.includes("pace") {
-                    measure_rooms(server, rooms, wish, book).await?;
+                    measure_rooms(server, rooms, wish, results).await?;
                 }
             }
             eprintln!("run {} of {RUNS}: {}", run + 1, server.kind.name());
@@ -171,14 +171,14 @@ async fn measure_all(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<(
 }
 
 /// Memory of idle connections, on a server that was just started.
-async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
+async fn measure_idle_memory(wish: &GatewayArgs, results: &mut Results) -> anyhow::Result<()> {
     let count = wish.at_most(CONNECTIONS);
     for run in 0..RUNS {
         for &kind in &wish.servers {
             let server = BenchServer::start(kind).await?;
             // The first connections also allocate memory that later ones share.
-            let (swarm, _) = workloads::connect(&server, count..count + count / 50)?;
-            swarm.disconnect_all()?;
+            let (pool, _) = workloads::connect(&server, count..count + count / 50)?;
+            pool.disconnect_all()?;
             server.wait_until_users_offline().await?;
             let (bare, bare_redis) = server.resident()?;
             if kind == BenchServerKind::Parlor {
@@ -186,7 +186,7 @@ async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::
                 server.settle().await?;
             }
             let (known, _) = server.resident()?;
-            let (swarm, _) = workloads::connect(&server, 0..count)?;
+            let (pool, _) = workloads::connect(&server, 0..count)?;
             server.settle().await?;
             let (full, full_redis) = server.resident()?;
             let store = match kind {
@@ -195,10 +195,10 @@ async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::
             };
             let each = |bytes: u64| bytes as f64 / 1_024.0 / count as f64;
             let all = full.saturating_sub(bare);
-            book.record(MEMORY, kind, each(all), 0.0);
-            book.record(MEMORY_STORE, kind, each(store), 0.0);
-            book.record(MEMORY_OWN, kind, each(all.saturating_sub(store)), 0.0);
-            swarm.disconnect_all()?;
+            results.record(MEMORY, kind, each(all), 0.0);
+            results.record(MEMORY_STORE, kind, each(store), 0.0);
+            results.record(MEMORY_OWN, kind, each(all.saturating_sub(store)), 0.0);
+            pool.disconnect_all()?;
             eprintln!("idle, run {} of {RUNS}: {}", run + 1, kind.name());
         }
     }
@@ -206,16 +206,16 @@ async fn measure_idle_memory(wish: &GatewayArgs, book: &mut Results) -> anyhow::
 }
 
 /// Reconnect storm: all clients reconnect at once to a restarted server. The peers have no drain that could start it.
-async fn storm(wish: &GatewayArgs, book: &mut Results) -> anyhow::Result<()> {
+async fn storm(wish: &GatewayArgs, results: &mut Results) -> anyhow::Result<()> {
     let mut server = BenchServer::start_with(BenchServerKind::Parlor, &[]).await?;
     let (count, kind) = (wish.at_most(CONNECTIONS), server.kind);
     let storm = reconnect_storm::run_reconnect_storm(&mut server, count).await?;
     let busy = storm.run.generator_load();
-    book.record(STORM_WALL, kind, storm.run.wall_secs, busy);
+    results.record(STORM_WALL, kind, storm.run.wall_secs, busy);
     let first = storm.connected_first_try as f64 * 100.0 / count as f64;
-    book.record(STORM_FIRST, kind, first, busy);
-    book.record(STORM_AGAIN, kind, storm.retries as f64, busy);
-    book.record(STORM_LOST, kind, storm.failed as f64, busy);
+    results.record(STORM_FIRST, kind, first, busy);
+    results.record(STORM_AGAIN, kind, storm.retries as f64, busy);
+    results.record(STORM_LOST, kind, storm.failed as f64, busy);
     Ok(())
 }
 
@@ -224,27 +224,27 @@ async fn measure_connects(
     server: &BenchServer,
     run: usize,
     wish: &GatewayArgs,
-    book: &mut Results,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let count = wish.at_most(CONNECTIONS);
     // The first thousand users are members of the rooms.
     let first = CLIENTS + run * count;
     for (rate, cpu) in [(FIRST_RATE, FIRST_CPU), (KNOWN_RATE, KNOWN_CPU)] {
-        let (swarm, run) = workloads::connect(server, first..first + count)?;
+        let (pool, run) = workloads::connect(server, first..first + count)?;
         let done = run.completed as f64;
-        book.record(
+        results.record(
             rate,
             server.kind,
             done / run.wall_secs,
             run.generator_load(),
         );
-        book.record(
+        results.record(
             cpu,
             server.kind,
             run.server * 1e6 / done,
             run.generator_load(),
         );
-        swarm.disconnect_all()?;
+        pool.disconnect_all()?;
         server.wait_until_users_offline().await?;
     }
     Ok(())
@@ -253,26 +253,26 @@ async fn measure_connects(
 async fn measure_heartbeats(
     server: &BenchServer,
     wish: &GatewayArgs,
-    book: &mut Results,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let count = wish.at_most(CLIENTS);
-    let (mut swarm, _) = workloads::connect(server, 0..count)?;
+    let (mut pool, _) = workloads::connect(server, 0..count)?;
     server.settle().await?;
-    let run = workloads::heartbeats(server, &mut swarm, count)?;
+    let run = workloads::heartbeats(server, &mut pool, count)?;
     let done = run.completed as f64;
-    book.record(
+    results.record(
         BEAT_RATE,
         server.kind,
         done / run.wall_secs,
         run.generator_load(),
     );
-    book.record(
+    results.record(
         BEAT_CPU,
         server.kind,
         run.server * 1e6 / done,
         run.generator_load(),
     );
-    swarm.disconnect_all()?;
+    pool.disconnect_all()?;
     server.wait_until_users_offline().await
 }
 
@@ -281,34 +281,34 @@ async fn measure_rooms(
     server: &BenchServer,
     rooms: &RoomMetrics,
     wish: &GatewayArgs,
-    book: &mut Results,
+    results: &mut Results,
 ) -> anyhow::Result<()> {
     let shape = rooms.shape.limited_to(wish.at_most(CLIENTS));
-    let (mut swarm, _) = workloads::connect(server, 0..shape.client_count())?;
-    workloads::join(&mut swarm, shape)?;
+    let (mut pool, _) = workloads::connect(server, 0..shape.client_count())?;
+    workloads::join(&mut pool, shape)?;
     server.settle().await?;
     let kind = server.kind;
     if wish.includes("pace") {
-        let (run, took) = workloads::paced(server, &mut swarm, shape)?;
+        let (run, took) = workloads::run_at_fixed_rate(server, &mut pool, shape)?;
         let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize];
-        book.record(rooms.p50, kind, at(0.5), run.generator_load());
-        book.record(rooms.p99, kind, at(0.99), run.generator_load());
+        results.record(rooms.p50, kind, at(0.5), run.generator_load());
+        results.record(rooms.p99, kind, at(0.99), run.generator_load());
         let cpu = run.server * 1e6 / run.delivered as f64;
-        book.record(rooms.paced_cpu, kind, cpu, run.generator_load());
+        results.record(rooms.fixed_rate_cpu, kind, cpu, run.generator_load());
     }
     if wish.includes("rooms") {
-        let run = workloads::messages(server, &mut swarm, shape)?;
+        let run = workloads::messages(server, &mut pool, shape)?;
         let (done, delivered, busy) = (
             run.completed as f64,
             run.delivered as f64,
             run.generator_load(),
         );
-        book.record(rooms.messages, kind, done / run.wall_secs, busy);
-        book.record(rooms.message_cpu, kind, run.server * 1e6 / done, busy);
-        book.record(rooms.events, kind, run.other_events as f64 / done, busy);
-        book.record(rooms.deliveries, kind, delivered / run.wall_secs, busy);
-        book.record(rooms.delivery_cpu, kind, run.server * 1e6 / delivered, busy);
+        results.record(rooms.messages, kind, done / run.wall_secs, busy);
+        results.record(rooms.message_cpu, kind, run.server * 1e6 / done, busy);
+        results.record(rooms.events, kind, run.other_events as f64 / done, busy);
+        results.record(rooms.deliveries, kind, delivered / run.wall_secs, busy);
+        results.record(rooms.delivery_cpu, kind, run.server * 1e6 / delivered, busy);
     }
-    swarm.disconnect_all()?;
+    pool.disconnect_all()?;
     server.wait_until_users_offline().await
 }

@@ -28,7 +28,7 @@ fn colour(server: BenchServerKind) -> &'static str {
 }
 
 /// Draws the plot as SVG.
-pub fn draw(book: &Results, measures: &[Metric]) -> String {
+pub fn draw(results: &Results, measures: &[Metric]) -> String {
     let panels: Vec<_> = PLOTTED
         .iter()
         .filter_map(|name| measures.iter().find(|it| it.name == *name))
@@ -48,15 +48,15 @@ pub fn draw(book: &Results, measures: &[Metric]) -> String {
             PANEL_WIDTH * column as f64,
             TITLE_HEIGHT + PANEL_HEIGHT * row as f64,
         );
-        panel(&mut svg, book, measure, x, y);
+        panel(&mut svg, results, measure, x, y);
     }
     svg + "</svg>\n"
 }
 
-fn panel(svg: &mut String, book: &Results, measure: &Metric, x: f64, y: f64) {
-    let aim = book.target_value(measure);
-    let values = BenchServerKind::ALL.map(|server| book.median(measure.name, server));
-    let longest = values.iter().flatten().copied().chain(aim);
+fn panel(svg: &mut String, results: &Results, measure: &Metric, x: f64, y: f64) {
+    let target = results.target_value(measure);
+    let values = BenchServerKind::ALL.map(|server| results.median(measure.name, server));
+    let longest = values.iter().flatten().copied().chain(target);
     let scale = MAX_BAR_LENGTH / longest.fold(f64::MIN_POSITIVE, f64::max);
     let good = match measure.better {
         Direction::HigherIsBetter => "higher is better",
@@ -86,14 +86,14 @@ fn panel(svg: &mut String, book: &Results, measure: &Metric, x: f64, y: f64) {
             colour(server)
         ));
     }
-    if let Some(aim) = aim {
-        let (at, end) = (start + aim * scale, top(3) - 4.0);
+    if let Some(target) = target {
+        let (at, end) = (start + target * scale, top(3) - 4.0);
         add(format!(
             "<path d=\"M{at:.1} {:.0}V{end:.0}\" stroke=\"{TARGET_COLOUR}\" stroke-dasharray=\"4 3\"/>\
              <text x=\"{at:.1}\" y=\"{:.0}\" text-anchor=\"middle\" font-size=\"10\" fill=\"{TARGET_COLOUR}\">target {}</text>",
             y + 23.0,
             end + 10.0,
-            format_value(aim, measure.digits)
+            format_value(target, measure.digits)
         ));
     }
     // Drawn last and with an outline, so that the line of the target does not cross the text.

@@ -56,7 +56,7 @@ enum ClientState {
 }
 
 struct ReconnectingClients<'a> {
-    swarm: ClientPool,
+    pool: ClientPool,
     tokens: &'a [String],
     states: Vec<ClientState>,
     tries: Vec<u32>,
@@ -70,13 +70,13 @@ pub async fn run_reconnect_storm(
     server: &mut BenchServer,
     count: usize,
 ) -> anyhow::Result<StormResult> {
-    let (mut swarm, _) = workloads::connect(server, 0..count)?;
+    let (mut pool, _) = workloads::connect(server, 0..count)?;
     server.settle().await?;
     server.send_sigterm();
-    let (mut gone, mut told, begun) = (0, Vec::new(), Instant::now());
+    let (mut gone, mut received, begun) = (0, Vec::new(), Instant::now());
     while gone < count {
-        swarm.poll_once(TURN, &mut told)?;
-        gone += told
+        pool.poll_once(TURN, &mut received)?;
+        gone += received
             .iter()
             .filter(|it| it.kind == ReceivedKind::Close)
             .count();
@@ -85,49 +85,54 @@ pub async fn run_reconnect_storm(
             "the server closed {gone} of {count} connections"
         );
     }
-    drop(swarm);
+    drop(pool);
     let tokens = users_and_rooms::tokens(0..count)?;
     server.restart().await?;
     let before = LoadSnapshot::now(server, ReceivedCounts::default())?;
-    let mut crowd = ReconnectingClients::arrive(server, &tokens)?;
+    let mut clients = ReconnectingClients::arrive(server, &tokens)?;
     let begun = Instant::now();
-    while crowd.is_waiting() && begun.elapsed() < PATIENCE {
-        crowd.turn()?;
+    while clients.is_waiting() && begun.elapsed() < PATIENCE {
+        clients.turn()?;
     }
     let run = before.diff_to(&LoadSnapshot::now(
         server,
         ReceivedCounts::connected(count),
     )?);
     let is_in =
-        |(stand, tries): &(&ClientState, &u32)| **stand == ClientState::Connected && **tries == 1;
+        |(state, tries): &(&ClientState, &u32)| **state == ClientState::Connected && **tries == 1;
     let storm = StormResult {
-        connected_first_try: crowd.states.iter().zip(&crowd.tries).filter(is_in).count(),
-        retries: crowd.tries.iter().map(|it| *it as usize - 1).sum(),
-        failed: crowd
+        connected_first_try: clients
+            .states
+            .iter()
+            .zip(&clients.tries)
+            .filter(is_in)
+            .count(),
+        retries: clients.tries.iter().map(|it| *it as usize - 1).sum(),
+        failed: clients
             .states
             .iter()
             .filter(|it| **it != ClientState::Connected)
             .count(),
         run,
     };
-    for (said, times) in &crowd.failure_counts {
-        eprintln!("{times} times: {said}");
+    for (rejection, times) in &clients.failure_counts {
+        eprintln!("{times} times: {rejection}");
     }
-    crowd.swarm.disconnect_all()?;
+    clients.pool.disconnect_all()?;
     Ok(storm)
 }
 
 impl<'a> ReconnectingClients<'a> {
     /// Starts to connect all clients.
     fn arrive(server: &BenchServer, tokens: &'a [String]) -> anyhow::Result<Self> {
-        let mut swarm = ClientPool::new(server.address)?;
-        swarm.rejections = Some(Vec::new());
+        let mut pool = ClientPool::new(server.address)?;
+        pool.rejections = Some(Vec::new());
         let now = Instant::now();
         for (who, token) in tokens.iter().enumerate() {
-            swarm.connect(token, &users_and_rooms::device(who))?;
+            pool.connect(token, &users_and_rooms::device(who))?;
         }
         Ok(Self {
-            swarm,
+            pool,
             tokens,
             states: vec![ClientState::Connecting(now); tokens.len()],
             tries: vec![1; tokens.len()],
@@ -143,11 +148,11 @@ impl<'a> ReconnectingClients<'a> {
     }
 
     fn turn(&mut self) -> anyhow::Result<()> {
-        let mut told = Vec::new();
-        self.swarm.poll_once(TURN, &mut told)?;
+        let mut received = Vec::new();
+        self.pool.poll_once(TURN, &mut received)?;
         for ReceivedFrame {
             client: who, kind, ..
-        } in told
+        } in received
         {
             match kind {
                 ReceivedKind::Connected => self.states[who] = ClientState::Connected,
@@ -155,9 +160,9 @@ impl<'a> ReconnectingClients<'a> {
                 _ => {}
             }
         }
-        let refusals = self.swarm.rejections.as_mut().map(std::mem::take);
-        for (who, said) in refusals.unwrap_or_default() {
-            self.on_attempt_failed(who, &said);
+        let refusals = self.pool.rejections.as_mut().map(std::mem::take);
+        for (who, rejection) in refusals.unwrap_or_default() {
+            self.on_attempt_failed(who, &rejection);
         }
         let now = Instant::now();
         for who in 0..self.states.len() {
@@ -174,13 +179,13 @@ impl<'a> ReconnectingClients<'a> {
             self.tries[who] += 1;
             self.states[who] = ClientState::Connecting(now);
             let device = users_and_rooms::device(who);
-            self.swarm.connect_again(who, &self.tokens[who], &device)?;
+            self.pool.connect_again(who, &self.tokens[who], &device)?;
         }
         Ok(())
     }
 
     /// An attempt failed, or a connection ended.
-    fn on_attempt_failed(&mut self, who: usize, said: &str) {
+    fn on_attempt_failed(&mut self, who: usize, rejection: &str) {
         if matches!(
             self.states[who],
             ClientState::BackingOff | ClientState::Failed
@@ -189,18 +194,18 @@ impl<'a> ReconnectingClients<'a> {
         }
         *self
             .failure_counts
-            .entry(said.chars().take(160).collect())
+            .entry(rejection.chars().take(160).collect())
             .or_default() += 1;
-        let refused = said.contains("\"code\"");
+        let refused = rejection.contains("\"code\"");
         let temporary = RETRYABLE_CODES
             .iter()
-            .any(|it| said.contains(&format!("\"{it}\"")));
+            .any(|it| rejection.contains(&format!("\"{it}\"")));
         if refused && !temporary {
             self.states[who] = ClientState::Failed;
             return;
         }
         let spread = MIN_BACKOFF_MS + who as u64 * 7_919 % BACKOFF_JITTER_MS;
-        let pause = retry_after_ms(said).unwrap_or(spread).max(spread);
+        let pause = retry_after_ms(rejection).unwrap_or(spread).max(spread);
         self.states[who] = ClientState::BackingOff;
         let due = Instant::now() + Duration::from_millis(pause);
         self.due.push(Reverse((due, who)));
@@ -208,8 +213,8 @@ impl<'a> ReconnectingClients<'a> {
 }
 
 /// Delay that the server requests, in milliseconds.
-fn retry_after_ms(said: &str) -> Option<u64> {
-    let (_, rest) = said.split_once("\"retryAfterMs\":")?;
+fn retry_after_ms(rejection: &str) -> Option<u64> {
+    let (_, rest) = rejection.split_once("\"retryAfterMs\":")?;
     let digits = rest.split(|it: char| !it.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
@@ -220,8 +225,8 @@ mod tests {
 
     #[test]
     fn the_hint_of_a_refusal_is_found() {
-        let said = "rejected: 44{\"code\":\"rate_limited\",\"data\":{\"retryAfterMs\":1200}}";
-        assert_eq!(retry_after_ms(said), Some(1_200));
+        let rejection = "rejected: 44{\"code\":\"rate_limited\",\"data\":{\"retryAfterMs\":1200}}";
+        assert_eq!(retry_after_ms(rejection), Some(1_200));
         assert_eq!(retry_after_ms("connection lost"), None);
     }
 }

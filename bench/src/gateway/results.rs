@@ -16,7 +16,7 @@ pub const MAX_GENERATOR_LOAD: f64 = 0.9;
 pub struct Metric {
     pub name: &'static str,
     /// Target of Parlor.
-    pub aim: Target,
+    pub target: Target,
     pub better: Direction,
     /// Digits after the decimal point.
     pub digits: usize,
@@ -46,7 +46,7 @@ impl Metric {
             Direction::HigherIsBetter => "≥",
             Direction::LowerIsBetter => "≤",
         };
-        match self.aim {
+        match self.target {
             Target::None => String::new(),
             Target::Value(value) => format!("{sign} {}", format_value(value, self.digits)),
             Target::TimesNodeRedis(times) => {
@@ -105,7 +105,7 @@ impl Results {
 
     /// Target as a number.
     pub fn target_value(&self, measure: &Metric) -> Option<f64> {
-        match (measure.aim, measure.better) {
+        match (measure.target, measure.better) {
             (Target::None, _) => None,
             (Target::Value(value), _) => Some(value),
             (Target::TimesNodeRedis(times), better) => {
@@ -217,28 +217,34 @@ mod tests {
 
     #[test]
     fn a_run_with_a_busy_generator_does_not_count() {
-        let mut book = Results::default();
+        let mut results = Results::default();
         for (value, busy) in [(1.0, 0.5), (9.0, 0.95), (3.0, 0.5), (2.0, 0.5)] {
-            book.record("rate", BenchServerKind::Parlor, value, busy);
+            results.record("rate", BenchServerKind::Parlor, value, busy);
         }
-        assert_eq!(book.median("rate", BenchServerKind::Parlor), Some(2.0));
-        book.record("rate", BenchServerKind::NodeStateless, 1.0, 0.95);
-        assert_eq!(book.median("rate", BenchServerKind::NodeStateless), None);
+        assert_eq!(results.median("rate", BenchServerKind::Parlor), Some(2.0));
+        results.record("rate", BenchServerKind::NodeStateless, 1.0, 0.95);
+        assert_eq!(results.median("rate", BenchServerKind::NodeStateless), None);
     }
 
     #[test]
     fn a_cost_that_is_half_is_twice_as_good() {
-        let mut book = Results::default();
-        book.record("cost", BenchServerKind::Parlor, 2.0, 0.1);
-        book.record("cost", BenchServerKind::NodeRedis, 4.0, 0.1);
+        let mut results = Results::default();
+        results.record("cost", BenchServerKind::Parlor, 2.0, 0.1);
+        results.record("cost", BenchServerKind::NodeRedis, 4.0, 0.1);
         let measure = Metric {
             name: "cost",
-            aim: Target::TimesNodeRedis(4.0),
+            target: Target::TimesNodeRedis(4.0),
             better: Direction::LowerIsBetter,
             digits: 1,
         };
-        assert_eq!(book.ratio(&measure, BenchServerKind::NodeRedis), Some(2.0));
-        assert_eq!(book.ratio(&measure, BenchServerKind::NodeStateless), None);
-        assert_eq!(book.target_value(&measure), Some(1.0));
+        assert_eq!(
+            results.ratio(&measure, BenchServerKind::NodeRedis),
+            Some(2.0)
+        );
+        assert_eq!(
+            results.ratio(&measure, BenchServerKind::NodeStateless),
+            None
+        );
+        assert_eq!(results.target_value(&measure), Some(1.0));
     }
 }

@@ -114,13 +114,13 @@ pub fn connect(
     users: std::ops::Range<usize>,
 ) -> anyhow::Result<(ClientPool, LoadResult)> {
     let tokens = users_and_rooms::tokens(users.clone())?;
-    let mut swarm = ClientPool::new(server.address)?;
+    let mut pool = ClientPool::new(server.address)?;
     let mut clients = users.zip(&tokens);
     let before = LoadSnapshot::now(server, ReceivedCounts::default())?;
     let total = tokens.len();
-    run_with_concurrency(&mut swarm, total, ReceivedKind::Connected, |swarm, _| {
+    run_with_concurrency(&mut pool, total, ReceivedKind::Connected, |pool, _| {
         if let Some((number, token)) = clients.next() {
-            swarm.connect(token, &users_and_rooms::device(number))?;
+            pool.connect(token, &users_and_rooms::device(number))?;
         }
         Ok(())
     })?;
@@ -128,18 +128,18 @@ pub fn connect(
         server,
         ReceivedCounts::connected(total),
     )?);
-    Ok((swarm, run))
+    Ok((pool, run))
 }
 
 /// Every client joins its room.
-pub fn join(swarm: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
+pub fn join(pool: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
     run_with_concurrency(
-        swarm,
+        pool,
         shape.client_count(),
         ReceivedKind::Ack,
-        |swarm, who| {
+        |pool, who| {
             let body = format!("{{\"conversationId\":\"{}\"}}", shape.room(who));
-            swarm.send(
+            pool.send(
                 who,
                 &client_frames::event_with_ack("conversation:join", &body),
             )
@@ -149,21 +149,21 @@ pub fn join(swarm: &mut ClientPool, shape: RoomLayout) -> anyhow::Result<()> {
 
 /// Starts `total` operations, with a limited number in flight, and waits until each is answered.
 fn run_with_concurrency(
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     total: usize,
     answer: ReceivedKind,
     mut begin: impl FnMut(&mut ClientPool, usize) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (mut begun, mut done, mut told) = (0, 0, Vec::new());
+    let (mut begun, mut done, mut received) = (0, 0, Vec::new());
     let mut last = Instant::now();
     while done < total {
         while begun < total && begun - done < MAX_IN_FLIGHT {
-            begin(swarm, begun)?;
+            begin(pool, begun)?;
             begun += 1;
         }
-        swarm.poll_once(Duration::from_secs(1), &mut told)?;
+        pool.poll_once(Duration::from_secs(1), &mut received)?;
         let before = done;
-        for ReceivedFrame { kind, .. } in &told {
+        for ReceivedFrame { kind, .. } in &received {
             ensure!(
                 *kind != ReceivedKind::Close,
                 "the server closed a connection"
@@ -184,18 +184,18 @@ fn run_with_concurrency(
 /// Every client sends a heartbeat as soon as its previous one is acknowledged.
 pub fn heartbeats(
     server: &BenchServer,
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     clients: usize,
 ) -> anyhow::Result<LoadResult> {
     let frame = client_frames::event_with_ack("heartbeat", "{}");
     let first: Vec<_> = (0..clients).collect();
-    run_closed_loop(server, swarm, &first, |_| &frame, |who| who)
+    run_closed_loop(server, pool, &first, |_| &frame, |who| who)
 }
 
 /// Some members of each room send at a time; an acknowledgement lets the next member send.
 pub fn messages(
     server: &BenchServer,
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     shape: RoomLayout,
 ) -> anyhow::Result<LoadResult> {
     let frames: Vec<_> = (0..shape.room_count)
@@ -218,7 +218,7 @@ pub fn messages(
     };
     run_closed_loop(
         server,
-        swarm,
+        pool,
         &first,
         |who| &frames[who / shape.members_per_room],
         next,
@@ -234,31 +234,31 @@ fn message(shape: RoomLayout, who: usize, content: &str) -> Vec<u8> {
 /// Lets the first clients send, then `next` of each client that received an acknowledgement.
 fn run_closed_loop<'a>(
     server: &BenchServer,
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     first: &[usize],
     frame: impl Fn(usize) -> &'a Vec<u8>,
     next: impl Fn(usize) -> usize,
 ) -> anyhow::Result<LoadResult> {
-    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
+    let (mut counts, mut received) = (ReceivedCounts::default(), Vec::new());
     for &who in first {
-        swarm.send(who, frame(who))?;
+        pool.send(who, frame(who))?;
     }
-    let mut drive = |swarm: &mut ClientPool, counts: &mut ReceivedCounts, time: Duration| {
+    let mut drive = |pool: &mut ClientPool, counts: &mut ReceivedCounts, time: Duration| {
         let end = Instant::now() + time;
         let mut last = Instant::now();
         while Instant::now() < end {
-            swarm.poll_once(MAX_POLL_WAIT, &mut told)?;
+            pool.poll_once(MAX_POLL_WAIT, &mut received)?;
             for ReceivedFrame {
                 client: who,
                 kind,
                 received_at: at,
-            } in told.drain(..)
+            } in received.drain(..)
             {
                 counts.count(kind)?;
                 if kind == ReceivedKind::Ack {
                     last = at;
                     let next = next(who);
-                    swarm.send(next, frame(next))?;
+                    pool.send(next, frame(next))?;
                 }
             }
             ensure!(
@@ -268,25 +268,27 @@ fn run_closed_loop<'a>(
         }
         anyhow::Ok(())
     };
-    drive(swarm, &mut counts, WARM_UP)?;
+    drive(pool, &mut counts, WARM_UP)?;
     let begin = LoadSnapshot::now(server, counts)?;
-    drive(swarm, &mut counts, MEASURE_DURATION)?;
+    drive(pool, &mut counts, MEASURE_DURATION)?;
     let run = begin.diff_to(&LoadSnapshot::now(server, counts)?);
-    drain_in_flight(swarm, first.len() as u64, |counts| counts.acks)?;
+    drain_in_flight(pool, first.len() as u64, |counts| counts.acks)?;
     Ok(run)
 }
 
 /// Waits for the responses that are still in flight.
 fn drain_in_flight(
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     expected: u64,
     count: impl Fn(&ReceivedCounts) -> u64,
 ) -> anyhow::Result<()> {
-    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
+    let (mut counts, mut received) = (ReceivedCounts::default(), Vec::new());
     let deadline = Instant::now() + RESPONSE_TIMEOUT;
     while count(&counts) < expected {
-        swarm.poll_once(MAX_POLL_WAIT, &mut told)?;
-        told.drain(..).try_for_each(|it| counts.count(it.kind))?;
+        pool.poll_once(MAX_POLL_WAIT, &mut received)?;
+        received
+            .drain(..)
+            .try_for_each(|it| counts.count(it.kind))?;
         ensure!(
             Instant::now() < deadline,
             "the server did not answer all requests"
@@ -297,15 +299,15 @@ fn drain_in_flight(
 
 /// Sends messages at a fixed rate, to all rooms in turn. Also returns the sorted latencies of all deliveries, in
 /// milliseconds.
-pub fn paced(
+pub fn run_at_fixed_rate(
     server: &BenchServer,
-    swarm: &mut ClientPool,
+    pool: &mut ClientPool,
     shape: RoomLayout,
 ) -> anyhow::Result<(LoadResult, Vec<f64>)> {
-    swarm.reads_stamps = true;
+    pool.reads_stamps = true;
     let pause = Duration::from_secs(1) / shape.messages_per_second;
     let total = (WARM_UP + FIXED_RATE_DURATION).as_millis() / pause.as_millis();
-    let (mut counts, mut told) = (ReceivedCounts::default(), Vec::new());
+    let (mut counts, mut received) = (ReceivedCounts::default(), Vec::new());
     let (mut sent, mut took) = (Vec::new(), Vec::new());
     let (mut begin, started) = (LoadSnapshot::now(server, counts)?, Instant::now());
     let (mut warm, expected) = (false, total as u64 * shape.members_per_room as u64);
@@ -319,9 +321,9 @@ pub fn paced(
             (begin, warm) = (LoadSnapshot::now(server, counts)?, true);
         }
         if sent.len() as u128 == total || now < due {
-            swarm.poll_once(
+            pool.poll_once(
                 due.saturating_duration_since(now).min(MAX_POLL_WAIT),
-                &mut told,
+                &mut received,
             )?;
         } else {
             let who = sender_of_message(shape, sent.len());
@@ -331,14 +333,14 @@ pub fn paced(
                 &client_frames::stamped_content(sent.len() as u32, CONTENT_BYTES),
             );
             sent.push((Instant::now(), warm));
-            swarm.send(who, &frame)?;
+            pool.send(who, &frame)?;
             continue;
         }
         for ReceivedFrame {
             kind,
             received_at: at,
             ..
-        } in told.drain(..)
+        } in received.drain(..)
         {
             counts.count(kind)?;
             if let ReceivedKind::Message(Some(number)) = kind

@@ -14,7 +14,7 @@ use parlor_chat::{ChatOptions, MessageOptions};
 
 use super::database_fixture::{self, DatabaseKind};
 use super::single_transaction::on_connection;
-use crate::store_fixture::{Engine, StoreFixture as StoreGround};
+use crate::store_fixture::{Engine, StoreFixture};
 
 /// Limit that no sender reaches.
 const RATE: u32 = 1_000_000_000;
@@ -22,13 +22,13 @@ const RATE: u32 = 1_000_000_000;
 /// Chat with its store and database.
 pub struct RoomsFixture {
     pub chat: Chat,
-    pub store: StoreGround,
+    pub store: StoreFixture,
     pub rows: database_fixture::DatabaseFixture,
 }
 
 /// Work that Redis and PostgreSQL have done so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Served {
+pub struct BackendUsage {
     /// CPU time of Redis and PostgreSQL, in seconds.
     pub cpu: f64,
     /// Scripts that Redis has run for clients.
@@ -53,7 +53,7 @@ impl RoomsFixture {
             DatabaseKind::Sqlite => Engine::Embedded,
             DatabaseKind::Postgres => Engine::Redis,
         };
-        let store = StoreGround::open(engine, None).await?;
+        let store = StoreFixture::open(engine, None).await?;
         let keys = Keyspace::new(KeySettings::default(), false)?;
         let options = ChatOptions::default();
         let options = ChatOptions {
@@ -89,9 +89,9 @@ impl RoomsFixture {
     }
 
     /// Work that the servers have done so far.
-    pub async fn backend_usage(&self) -> anyhow::Result<Served> {
+    pub async fn backend_usage(&self) -> anyhow::Result<BackendUsage> {
         if self.store.engine == Engine::Embedded {
-            return Ok(Served::default());
+            return Ok(BackendUsage::default());
         }
         let calls = self.store.info_text("commandstats", "cmdstat_evalsha");
         let calls = calls.await?;
@@ -99,8 +99,8 @@ impl RoomsFixture {
             .split(',')
             .find_map(|part| part.strip_prefix("calls="));
         let stat = async |field: &str| self.store.info("stats", field).await;
-        Ok(Served {
-            cpu: self.rows.server_cpu()?.as_secs_f64() + self.store.spent().await?.server,
+        Ok(BackendUsage {
+            cpu: self.rows.server_cpu()?.as_secs_f64() + self.store.usage().await?.server,
             scripts: calls.context("INFO commandstats has no calls")?.parse()?,
             reads: stat("total_reads_processed").await?,
             commands: stat("total_commands_processed").await?,

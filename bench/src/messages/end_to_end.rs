@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use comfy_table::{Table, presets};
 use parlor_chat::messages::HistoryAnchor;
 
-use super::chat_fixture::{RoomsFixture, Served, room, sender};
+use super::chat_fixture::{BackendUsage, RoomsFixture, room, sender};
 use super::database_fixture::DatabaseKind;
 use crate::measure::{RunCost, format_thousands, measure_cost};
 
@@ -80,7 +80,7 @@ rooms of up to 1,000. Redis reads once per round trip, more often for long reque
 /// Cost of one run.
 struct MeasuredRun {
     cost: RunCost,
-    served: Served,
+    served: BackendUsage,
 }
 
 /// Repeats the work in several runs. Returns the run with the median rate.
@@ -186,9 +186,9 @@ async fn repeat_for_run(work: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::R
     Ok(done)
 }
 
-fn usage_per_operation(before: Served, after: Served, count: f64) -> Served {
-    let share = |of: fn(&Served) -> f64| (of(&after) - of(&before)) / count;
-    Served {
+fn usage_per_operation(before: BackendUsage, after: BackendUsage, count: f64) -> BackendUsage {
+    let share = |of: fn(&BackendUsage) -> f64| (of(&after) - of(&before)) / count;
+    BackendUsage {
         cpu: share(|it| it.cpu),
         scripts: share(|it| it.scripts),
         reads: share(|it| it.reads),

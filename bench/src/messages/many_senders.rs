@@ -19,7 +19,7 @@ use parlor_chat::{ChatOptions, MessageOptions};
 use super::database_fixture::{self, DatabaseKind};
 use super::single_transaction::on_connection;
 use crate::measure::{RunCost, format_thousands, measure_cost, thread_cpu_time};
-use crate::store_fixture::{Engine, StoreFixture as StoreGround};
+use crate::store_fixture::{Engine, StoreFixture};
 
 const ROOMS: usize = 100;
 const MEMBERS: usize = 10;
@@ -36,7 +36,7 @@ const REPORTED_THREADS: [&str; 2] = ["parlor-writer", "parlor-store"];
 /// Chat with its rooms.
 struct ChatFixture {
     chat: Chat,
-    store: StoreGround,
+    store: StoreFixture,
     _rows: database_fixture::DatabaseFixture,
 }
 
@@ -93,7 +93,7 @@ impl ChatFixture {
     async fn open() -> anyhow::Result<Self> {
         let rows = database_fixture::DatabaseFixture::open(DatabaseKind::Sqlite).await?;
         fill(&rows.database).await?;
-        let store = StoreGround::open(Engine::Embedded, None).await?;
+        let store = StoreFixture::open(Engine::Embedded, None).await?;
         let options = ChatOptions::default();
         let options = ChatOptions {
             messages: MessageOptions {

@@ -94,9 +94,9 @@ async fn compare_writers(wanted: &[usize]) -> anyhow::Result<()> {
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(HEADER);
     for kind in [DatabaseKind::Sqlite, DatabaseKind::Postgres] {
-        let ground = DatabaseFixture::open(kind).await?;
+        let fixture = DatabaseFixture::open(kind).await?;
         for &senders in wanted {
-            compare_at_concurrency(&ground, senders, &mut table).await?;
+            compare_at_concurrency(&fixture, senders, &mut table).await?;
         }
     }
     println!(
@@ -120,12 +120,12 @@ Each sender waits for its acknowledgement before it sends again, in one of 50 co
 PostgreSQL: `fsync` and `synchronous_commit` on, one connection per sender for the strategy \"one transaction per message\".";
 
 async fn compare_at_concurrency(
-    ground: &DatabaseFixture,
+    fixture: &DatabaseFixture,
     senders: usize,
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    let naive = WriteStrategy::OneTransactionEach(ground.database.clone());
-    let writer = Arc::new(MessageWriter::start(ground.database.clone()));
+    let naive = WriteStrategy::OneTransactionEach(fixture.database.clone());
+    let writer = Arc::new(MessageWriter::start(fixture.database.clone()));
     let ways = [
         ("one transaction per message", naive),
         (
@@ -141,19 +141,19 @@ async fn compare_at_concurrency(
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..RUNS {
         for ((_, way), runs) in ways.iter().zip(&mut runs) {
-            runs.push(measure_once(ground, way, senders).await?);
+            runs.push(measure_once(fixture, way, senders).await?);
         }
     }
     writer.stop().await;
     let figures = runs.map(median_by_rate);
     for ((name, _), one) in ways.iter().zip(figures) {
         table.add_row([
-            ground.kind.name().to_owned(),
+            fixture.kind.name().to_owned(),
             senders.to_string(),
             (*name).to_owned(),
             format_thousands(one.rate),
             format!("{:.0}", one.cpu),
-            match ground.kind {
+            match fixture.kind {
                 DatabaseKind::Sqlite => "-".to_owned(),
                 DatabaseKind::Postgres => format!("{:.0}", one.server),
             },
@@ -170,13 +170,13 @@ fn median_by_rate(mut runs: Vec<WriteCost>) -> WriteCost {
 }
 
 async fn measure_once(
-    ground: &DatabaseFixture,
+    fixture: &DatabaseFixture,
     way: &WriteStrategy,
     senders: usize,
 ) -> anyhow::Result<WriteCost> {
-    let server = ground.server_cpu()?;
+    let server = fixture.server_cpu()?;
     let cost = measure_cost(run_senders(way, senders)).await?;
-    let server = ground.server_cpu()?.saturating_sub(server);
+    let server = fixture.server_cpu()?.saturating_sub(server);
     Ok(WriteCost {
         rate: cost.ops_per_second(),
         cpu: cost.cpu_micros_per_op(),

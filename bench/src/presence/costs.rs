@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::online_users::Crowd;
+use super::online_users::OnlineUsers;
 use crate::measure::resident;
 use crate::store_fixture::{Engine, ResourceUsage};
 
@@ -30,9 +30,9 @@ pub struct PresenceCosts {
     /// Per user that connects.
     pub connect: ResourceUsage,
     /// Per heartbeat, written back to back.
-    pub beat: ResourceUsage,
+    pub heartbeat_burst: ResourceUsage,
     /// Per heartbeat at one per user every 20 s, without the costs of an idle node.
-    pub paced: ResourceUsage,
+    pub heartbeat_paced: ResourceUsage,
     /// Per second at one heartbeat per user every 20 s.
     pub second: ResourceUsage,
     /// Per read of 1,000 statuses.
@@ -47,35 +47,37 @@ pub struct PresenceCosts {
 }
 
 impl PresenceCosts {
-    pub async fn of(engine: Engine, users: usize) -> anyhow::Result<Self> {
-        let crowd = Crowd::new(engine, users).await?;
-        let ground = &crowd.ground;
-        let memory = resident("self")? as f64 + ground.server_memory().await?;
-        let before = ground.spent().await?;
-        crowd.connect().await?;
-        ground.settle().await?;
-        let connect = (ground.spent().await? - before).each(users as f64);
-        let memory = resident("self")? as f64 + ground.server_memory().await? - memory;
-        let (second, paced) = paced(&crowd).await?;
-        let beat = burst(&crowd).await?;
-        ground.settle().await?;
-        while crowd.presence.sweep().await? > 0 {}
-        let sweep = calls(&crowd, async |_| crowd.presence.sweep().await.map(drop)).await?;
-        let count = calls(&crowd, async |_| crowd.presence.count().await.map(drop)).await?;
+    pub async fn measure(engine: Engine, users: usize) -> anyhow::Result<Self> {
+        let online = OnlineUsers::new(engine, users).await?;
+        let fixture = &online.fixture;
+        let memory = resident("self")? as f64 + fixture.server_memory().await?;
+        let before = fixture.usage().await?;
+        online.connect().await?;
+        fixture.settle().await?;
+        let connect = (fixture.usage().await? - before).per(users as f64);
+        let memory = resident("self")? as f64 + fixture.server_memory().await? - memory;
+        let (second, heartbeat_paced) = measure_paced(&online).await?;
+        let heartbeat_burst = measure_burst(&online).await?;
+        fixture.settle().await?;
+        while online.presence.sweep().await? > 0 {}
+        let sweep =
+            measure_calls(&online, async |_| online.presence.sweep().await.map(drop)).await?;
+        let count =
+            measure_calls(&online, async |_| online.presence.count().await.map(drop)).await?;
 
-        let statuses = calls(&crowd, async |number| {
-            let users = crowd.some(ASKED, number);
-            crowd.presence.statuses(&users).await.map(drop)
+        let statuses = measure_calls(&online, async |number| {
+            let users = online.sample(ASKED, number);
+            online.presence.statuses(&users).await.map(drop)
         });
         let statuses = statuses.await?;
-        let look = looks(&crowd).await?;
-        ground.store.close().await;
+        let look = measure_due_users(&online).await?;
+        fixture.store.close().await;
         Ok(Self {
             users,
             engine,
             connect,
-            beat,
-            paced,
+            heartbeat_burst,
+            heartbeat_paced,
             second,
             statuses,
             count,
@@ -87,64 +89,64 @@ impl PresenceCosts {
 }
 
 /// Cost of a second in production, and of each heartbeat in it, disk writes included.
-async fn paced(crowd: &Crowd) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
-    let before = crowd.ground.spent().await?;
+async fn measure_paced(online: &OnlineUsers) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
+    let before = online.fixture.usage().await?;
     tokio::time::sleep(IDLE_DURATION).await;
-    let idle = (crowd.ground.spent().await? - before).each(IDLE_DURATION.as_secs_f64());
-    let before = crowd.ground.spent().await?;
-    let mut beats = 0;
+    let idle = (online.fixture.usage().await? - before).per(IDLE_DURATION.as_secs_f64());
+    let before = online.fixture.usage().await?;
+    let mut heartbeats = 0;
     for number in 0..PACED_SECONDS {
         let next = Instant::now() + Duration::from_secs(1);
-        beats += crowd.second(number).await?;
+        heartbeats += online.simulate_second(number).await?;
         tokio::time::sleep_until(next.into()).await;
     }
-    crowd.ground.settle().await?;
-    let spent = crowd.ground.spent().await? - before;
-    let by_beats = spent - idle.each(1.0 / spent.wall_secs);
+    online.fixture.settle().await?;
+    let usage = online.fixture.usage().await? - before;
+    let by_heartbeats = usage - idle.per(1.0 / usage.wall_secs);
     Ok((
-        by_beats.each(PACED_SECONDS as f64) + idle,
-        by_beats.each(beats as f64),
+        by_heartbeats.per(PACED_SECONDS as f64) + idle,
+        by_heartbeats.per(heartbeats as f64),
     ))
 }
 
 /// Cost of each heartbeat, written back to back.
-async fn burst(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
+async fn measure_burst(online: &OnlineUsers) -> anyhow::Result<ResourceUsage> {
     let mut second = PACED_SECONDS;
-    let (quietest, all) = measure_rounds(crowd, BURST_DURATION, async || {
+    let (cheapest, all) = measure_rounds(online, BURST_DURATION, async || {
         second += 1;
-        crowd.second(second).await
+        online.simulate_second(second).await
     })
     .await?;
     Ok(ResourceUsage {
         wall_secs: all.wall_secs,
-        ..quietest
+        ..cheapest
     })
 }
 
 /// Cost of each call.
-async fn calls(
-    crowd: &Crowd,
+async fn measure_calls(
+    online: &OnlineUsers,
     work: impl AsyncFn(usize) -> parlor_chat::api::error::Result<()>,
 ) -> anyhow::Result<ResourceUsage> {
-    crowd.presence.renew_lease().await?;
+    online.presence.renew_lease().await?;
     let mut number = 0;
-    let (quietest, _) = measure_rounds(crowd, READ_DURATION, async || {
+    let (cheapest, _) = measure_rounds(online, READ_DURATION, async || {
         number += 1;
         work(number).await?;
         Ok(1)
     })
     .await?;
-    Ok(quietest)
+    Ok(cheapest)
 }
 
 /// Repeats work that returns the number of its operations. Returns the cost per operation in the cheapest round, and in
 /// all rounds together.
 async fn measure_rounds(
-    crowd: &Crowd,
+    online: &OnlineUsers,
     time: Duration,
     mut work: impl AsyncFnMut() -> anyhow::Result<u64>,
 ) -> anyhow::Result<(ResourceUsage, ResourceUsage)> {
-    let mut quietest: Option<ResourceUsage> = None;
+    let mut cheapest: Option<ResourceUsage> = None;
     let (mut all, mut operations) = (ResourceUsage::default(), 0);
     let end = Instant::now() + time;
     for round in 0.. {
@@ -152,32 +154,32 @@ async fn measure_rounds(
             break;
         }
         let end = Instant::now() + time / ROUNDS;
-        let before = crowd.ground.spent().await?;
+        let before = online.fixture.usage().await?;
         let mut done = 0;
         while done == 0 || Instant::now() < end {
             done += work().await?;
         }
-        let spent = crowd.ground.spent().await? - before;
-        (all, operations) = (all + spent, operations + done);
-        quietest = Some(cheaper(quietest, spent.each(done as f64)));
+        let usage = online.fixture.usage().await? - before;
+        (all, operations) = (all + usage, operations + done);
+        cheapest = Some(cheaper(cheapest, usage.per(done as f64)));
     }
-    let quietest = quietest.expect("there is at least one round");
-    Ok((quietest, all.each(operations as f64)))
+    let cheapest = cheapest.expect("there is at least one round");
+    Ok((cheapest, all.per(operations as f64)))
 }
 
 /// Cost of each due user that a sweep finds alive.
-async fn looks(crowd: &Crowd) -> anyhow::Result<ResourceUsage> {
-    let mut quietest: Option<ResourceUsage> = None;
+async fn measure_due_users(online: &OnlineUsers) -> anyhow::Result<ResourceUsage> {
+    let mut cheapest: Option<ResourceUsage> = None;
     for number in 0..ROUNDS as usize {
-        crowd
-            .make_deadlines_due(&crowd.some(DUE_USERS, number))
+        online
+            .make_deadlines_due(&online.sample(DUE_USERS, number))
             .await?;
-        let before = crowd.ground.spent().await?;
-        let looked = crowd.presence.sweep().await?;
-        let spent = crowd.ground.spent().await? - before;
-        quietest = Some(cheaper(quietest, spent.each(looked as f64)));
+        let before = online.fixture.usage().await?;
+        let checked = online.presence.sweep().await?;
+        let usage = online.fixture.usage().await? - before;
+        cheapest = Some(cheaper(cheapest, usage.per(checked as f64)));
     }
-    Ok(quietest.expect("there is at least one round"))
+    Ok(cheapest.expect("there is at least one round"))
 }
 
 fn cheaper(one: Option<ResourceUsage>, other: ResourceUsage) -> ResourceUsage {

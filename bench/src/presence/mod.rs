@@ -20,15 +20,15 @@ use online_users::HEARTBEAT_INTERVAL_SECS;
 const MAX_USERS: usize = 1_000_000;
 /// Larger numbers would take long to connect and do not change the costs on Redis.
 const MAX_USERS_ON_REDIS: usize = 100_000;
-/// Argument of the child process: `presence crowd <store> <users>`.
-const CHILD_ARG: &str = "crowd";
+/// Argument of the child process: `presence child <store> <users>`.
+const CHILD_ARG: &str = "child";
 const REFERENCE_USERS: f64 = 100_000.0;
 
 /// Prints the tables, or measures one number of users as the child process.
 pub fn run() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(2).collect();
     match &args[..] {
-        [child, engine, users] if child == CHILD_ARG => crowd(engine, users.parse()?),
+        [child, engine, users] if child == CHILD_ARG => run_child(engine, users.parse()?),
         [] => run_all_sizes(MAX_USERS),
         [most] => run_all_sizes(
             most.parse()
@@ -40,9 +40,9 @@ pub fn run() -> anyhow::Result<()> {
     }
 }
 
-fn crowd(engine: &str, users: usize) -> anyhow::Result<()> {
+fn run_child(engine: &str, users: usize) -> anyhow::Result<()> {
     let engine = Engine::ALL.into_iter().find(|it| it.name() == engine);
-    let figures = PresenceCosts::of(engine.context("unknown store")?, users);
+    let figures = PresenceCosts::measure(engine.context("unknown store")?, users);
     // One thread, because a node and its embedded store do the work of presence on one core, except for the flush.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -129,7 +129,9 @@ Counting is the same work for every number of users: if it took longer in a row,
 
 /// CPU time of a heartbeat: node, server and flush.
 fn beat(figures: &PresenceCosts) -> f64 {
-    figures.beat.node_cpu_secs + figures.beat.server + figures.paced.flush_cpu_secs
+    figures.heartbeat_burst.node_cpu_secs
+        + figures.heartbeat_burst.server
+        + figures.heartbeat_paced.flush_cpu_secs
 }
 
 fn cores_per_reference_users(figures: &PresenceCosts) -> f64 {
@@ -144,14 +146,14 @@ fn row(it: &PresenceCosts) -> Vec<String> {
     vec![
         format_thousands(it.users as f64),
         it.engine.name().to_owned(),
-        format_thousands(1.0 / it.beat.wall_secs),
-        micros(it.beat.node_cpu_secs),
-        micros(it.paced.flush_cpu_secs),
-        micros(it.beat.server),
+        format_thousands(1.0 / it.heartbeat_burst.wall_secs),
+        micros(it.heartbeat_burst.node_cpu_secs),
+        micros(it.heartbeat_paced.flush_cpu_secs),
+        micros(it.heartbeat_burst.server),
         micros(beat(it)),
         format!("{:.3}", cores_per_reference_users(it)),
         format!("{:.3}", it.second.cpu()),
-        kilobytes(it.paced.disk_bytes),
+        kilobytes(it.heartbeat_paced.disk_bytes),
         millis(&it.statuses),
         micros(it.count.wall_secs),
         format!("{} ({})", micros(it.sweep.wall_secs), micros(it.look.cpu())),
@@ -166,8 +168,8 @@ fn ratios(embedded: &PresenceCosts, redis: &PresenceCosts) -> Vec<String> {
     vec![
         none(),
         "embedded : Redis".to_owned(),
-        ratio(&|it| 1.0 / it.beat.wall_secs),
-        ratio(&|it| it.beat.node_cpu_secs),
+        ratio(&|it| 1.0 / it.heartbeat_burst.wall_secs),
+        ratio(&|it| it.heartbeat_burst.node_cpu_secs),
         none(),
         none(),
         ratio(&beat),

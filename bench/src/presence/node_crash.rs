@@ -20,9 +20,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Runs two nodes with the timeouts of production; one stops without closing.
 pub async fn run(engine: Engine) -> anyhow::Result<()> {
-    let ground = StoreFixture::open(engine, None).await?;
-    let (dying, keys) = ground.node("dying", KeySettings::default()).await?;
-    let (other, _) = ground.node("other", KeySettings::default()).await?;
+    let fixture = StoreFixture::open(engine, None).await?;
+    let (dying, keys) = fixture.node("dying", KeySettings::default()).await?;
+    let (other, _) = fixture.node("other", KeySettings::default()).await?;
     let (dying, other) = (Arc::new(dying), Arc::new(other));
     let (last_ticks, _ticks) = (
         dying.start_background_tasks(),
@@ -33,14 +33,14 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
     // A user is removed from the set of the node directly after the user was announced as offline.
     let mut left = cmd("SCARD");
     left.arg(keys.node_presence_users(&NodeId::new("dying")?));
-    let mut store = ground.store.clone();
+    let mut store = fixture.store.clone();
     drop(last_ticks);
     let died = Instant::now();
     let mut first = None;
     loop {
         let left: usize = left.query_async(&mut store).await?;
         if left < USERS && first.is_none() {
-            first = Some((died.elapsed(), left, ground.spent().await?));
+            first = Some((died.elapsed(), left, fixture.usage().await?));
         }
         if left == 0 {
             break;
@@ -53,8 +53,8 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
     }
     let last = died.elapsed();
     let (first, rest, before) = first.expect("the set had all users at the start");
-    let spent = ground.spent().await? - before;
-    let each = spent.each(rest as f64);
+    let spent = fixture.usage().await? - before;
+    let each = spent.per(rest as f64);
     let users: Vec<UserId> = devices.into_iter().map(|device| device.user).collect();
     for page in users.chunks(MAX_USERS_PER_QUERY) {
         let mut seen = other.statuses(page).await?.into_iter();
@@ -74,6 +74,6 @@ pub async fn run(engine: Engine) -> anyhow::Result<()> {
         each.flush_cpu_secs * 1e6,
         each.server * 1e6,
     );
-    ground.store.close().await;
+    fixture.store.close().await;
     Ok(())
 }

@@ -17,24 +17,24 @@ const LEASE: Duration = Duration::from_secs(3_600);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Node with its users. Its clock is advanced manually, so that no user expires while a million connect.
-pub struct Crowd {
-    pub ground: StoreFixture,
+pub struct OnlineUsers {
+    pub fixture: StoreFixture,
     pub presence: Presence,
     keys: Keyspace,
     devices: Vec<Device>,
 }
 
-impl Crowd {
+impl OnlineUsers {
     /// Creates a node that is allowed to reap others, and users that are not connected yet.
     pub async fn new(engine: Engine, users: usize) -> anyhow::Result<Self> {
-        let ground = StoreFixture::open(engine, Some(ManualClock::default())).await?;
+        let fixture = StoreFixture::open(engine, Some(ManualClock::default())).await?;
         let mut settings = KeySettings::default();
         settings.ttls.set(TtlName::NodeLease, LEASE);
-        let (presence, keys) = ground.node("n0", settings).await?;
+        let (presence, keys) = fixture.node("n0", settings).await?;
         for step in [LEASE, GRACE] {
-            ground.store.clock().advance(step - SECOND);
+            fixture.store.clock().advance(step - SECOND);
             presence.renew_lease().await?;
-            ground.store.clock().advance(SECOND);
+            fixture.store.clock().advance(SECOND);
         }
         presence.renew_lease().await?;
         let mut devices = (0..users).map(device).collect::<anyhow::Result<Vec<_>>>()?;
@@ -42,7 +42,7 @@ impl Crowd {
         // gigabytes.
         devices.sort_unstable_by(|a, b| a.user.cmp(&b.user));
         Ok(Self {
-            ground,
+            fixture,
             presence,
             keys,
             devices,
@@ -50,11 +50,11 @@ impl Crowd {
     }
 
     pub async fn connect(&self) -> anyhow::Result<()> {
-        connect_all(&self.presence, &self.devices, self.ground.engine).await
+        connect_all(&self.presence, &self.devices, self.fixture.engine).await
     }
 
     /// Simulates one second of the node, in which one of 20 users sends a heartbeat. Returns the number of heartbeats.
-    pub async fn second(&self, number: usize) -> anyhow::Result<u64> {
+    pub async fn simulate_second(&self, number: usize) -> anyhow::Result<u64> {
         let mut beats = 0;
         for device in self
             .devices
@@ -65,14 +65,14 @@ impl Crowd {
             self.presence.heartbeat(device)?;
             beats += 1;
         }
-        self.ground.store.clock().advance(SECOND);
+        self.fixture.store.clock().advance(SECOND);
         self.presence.renew_lease().await?;
         self.presence.flush_heartbeats().await?;
         Ok(beats)
     }
 
     /// Picks users that are far apart, different ones for each number.
-    pub fn some(&self, count: usize, number: usize) -> Vec<UserId> {
+    pub fn sample(&self, count: usize, number: usize) -> Vec<UserId> {
         let at = |n: usize| (n * 7_919 + number * 104_729) % self.devices.len();
         (0..count)
             .map(|n| self.devices[at(n)].user.clone())
@@ -84,10 +84,10 @@ impl Crowd {
         let mut pipe = redis::pipe();
         for user in users {
             let index = self.keys.presence_deadlines(DeadlineShard::for_user(user));
-            let now = self.ground.store.clock().now_ms();
+            let now = self.fixture.store.clock().now_ms();
             pipe.cmd("ZADD").arg(index).arg(now).arg(user).ignore();
         }
-        Ok(pipe.exec_async(&mut self.ground.store.clone()).await?)
+        Ok(pipe.exec_async(&mut self.fixture.store.clone()).await?)
     }
 }
 

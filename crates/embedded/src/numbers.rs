@@ -3,7 +3,6 @@
 use crate::error::{CommandError, NOT_A_FLOAT, NOT_AN_INTEGER};
 pub use crate::values::{format_int, parse_int};
 
-/// Parses an integer argument.
 pub fn parse_int_arg(arg: &[u8]) -> Result<i64, CommandError> {
     parse_int(arg).ok_or(NOT_AN_INTEGER)
 }
@@ -18,7 +17,6 @@ pub fn parse_float(arg: &[u8]) -> Option<f64> {
     (!number.is_nan() && !overflowed && !underflowed).then_some(number)
 }
 
-/// Parses a float argument.
 pub fn parse_float_arg(arg: &[u8]) -> Result<f64, CommandError> {
     parse_float(arg).ok_or(NOT_A_FLOAT)
 }

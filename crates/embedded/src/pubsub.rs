@@ -35,7 +35,7 @@ pub enum PubSubEvent {
     Lagged,
 }
 
-/// What a subscription is for.
+/// Messages that a subscription receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionKind {
     /// Messages that `PUBLISH` sends to a channel.

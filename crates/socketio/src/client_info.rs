@@ -1,4 +1,4 @@
-//! What a session knows about its client.
+//! Description of the client of a session.
 
 use std::net::IpAddr;
 

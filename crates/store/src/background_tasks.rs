@@ -13,14 +13,12 @@ use tokio::task::JoinSet;
 pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
 
 impl BackgroundTasks {
-    /// Starts a task.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
     }
 
-    /// Aborts all tasks.
     pub(crate) fn abort_all(&self) {
         self.0.lock().abort_all();
     }

@@ -70,7 +70,7 @@ async fn reconcile_epoch(
         cmd.arg(shared.epoch.key()).arg("origin");
         stored_origin = cmd.query_async(connection).await?;
     }
-    let origin = stored_origin.unwrap_or_else(|| connection.engine().run_id().to_owned());
+    let origin = stored_origin.unwrap_or_else(|| connection.engine().run_id());
     shared.epoch.reconcile(connection, &origin).await
 }
 

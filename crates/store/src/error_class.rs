@@ -1,4 +1,6 @@
 //! Classes of store errors: unavailable, full, or rejected.
+//!
+//! Invariant: an error that Redis wraps in another one has the class of the wrapped error.
 
 use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 

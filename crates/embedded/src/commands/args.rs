@@ -23,7 +23,6 @@ pub struct OptionArgs<'a> {
 }
 
 impl<'a> OptionArgs<'a> {
-    /// Starts at the position `start`.
     pub fn starting_at(args: Args<'a>, start: usize) -> Self {
         Self {
             rest: args.get(start..).unwrap_or_default().iter(),
@@ -40,7 +39,6 @@ impl<'a> OptionArgs<'a> {
         parse_int_arg(self.next_value()?)
     }
 
-    /// Number of arguments that are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

@@ -6,14 +6,18 @@ use crate::numbers::parse_int;
 
 /// Error of `SINTERCARD`, `LMPOP` and `ZMPOP` without keys.
 pub const NO_KEYS: CommandError = CommandError::from_static("ERR numkeys should be greater than 0");
-/// Error of `SINTERCARD` and `ZINTERCARD` for a negative limit.
-pub const NEGATIVE_LIMIT: CommandError = CommandError::from_static("ERR LIMIT can't be negative");
 const NO_COUNT: CommandError = CommandError::from_static("ERR count should be greater than 0");
 
 /// Parses a count of at least `min`. Returns `error` for any other argument.
 pub fn parse_count(min: usize, arg: &[u8], error: CommandError) -> Result<usize, CommandError> {
     let count = parse_int(arg).and_then(|n| usize::try_from(n).ok());
     count.filter(|count| *count >= min).ok_or(error)
+}
+
+/// Parses the limit of `SINTERCARD` and `ZINTERCARD`, in which 0 means no limit.
+pub fn parse_limit(arg: &[u8]) -> Result<usize, CommandError> {
+    const NEGATIVE: CommandError = CommandError::from_static("ERR LIMIT can't be negative");
+    parse_count(0, arg, NEGATIVE).map(|limit| if limit == 0 { usize::MAX } else { limit })
 }
 
 /// Arguments `numkeys key … first|last [COUNT count]` of `LMPOP` and `ZMPOP`.

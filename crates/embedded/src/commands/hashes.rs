@@ -9,7 +9,7 @@ use crate::commands::scan_args::scan_collection;
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, INCREMENT_OVERFLOW, SYNTAX_ERROR};
 use crate::numbers::{add_floats, parse_float, parse_float_arg, parse_int, parse_int_arg};
-use crate::values::{CompactMap, Hash};
+use crate::values::Hash;
 
 /// Sets the field-value pairs after the key. Returns the number of new fields.
 fn set_fields(db: &mut Db, args: Args<'_>) -> Result<usize, CommandError> {
@@ -67,13 +67,6 @@ pub fn hdel(db: &mut Db, args: Args<'_>) -> CommandResult {
             .count())
     })?;
     Ok(integer(removed.unwrap_or(0)))
-}
-
-pub fn hlen(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(integer(
-        db.get_collection::<Hash>(args[1])?
-            .map_or(0, CompactMap::len),
-    ))
 }
 
 pub fn hexists(db: &mut Db, args: Args<'_>) -> CommandResult {

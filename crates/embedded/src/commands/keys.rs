@@ -10,6 +10,7 @@ use crate::db::sharded_dict::KeyEntry;
 use crate::error::{CommandError, CommandResult, NO_SUCH_KEY, SYNTAX_ERROR};
 use crate::glob;
 use crate::numbers::parse_int_arg;
+use crate::values::Collection;
 
 pub fn del(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(integer(
@@ -21,6 +22,11 @@ pub fn exists(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(integer(
         args[1..].iter().filter(|key| db.contains(key)).count(),
     ))
+}
+
+/// `HLEN`, `LLEN`, `SCARD` and `ZCARD`.
+pub fn collection_len<C: Collection>(db: &mut Db, args: Args<'_>) -> CommandResult {
+    Ok(integer(db.get_collection::<C>(args[1])?.map_or(0, C::len)))
 }
 
 pub fn type_of_key(db: &mut Db, args: Args<'_>) -> CommandResult {
@@ -81,7 +87,7 @@ impl ExpireCondition {
     }
 }
 
-/// What a time in an argument or reply counts from.
+/// Origin of a time in an argument or reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TimeOrigin {
     FromNow,

@@ -71,12 +71,6 @@ pub fn lmpop(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(NIL)
 }
 
-pub fn llen(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(integer(
-        db.get_collection::<List>(args[1])?.map_or(0, List::len),
-    ))
-}
-
 pub fn lrange(db: &mut Db, args: Args<'_>) -> CommandResult {
     let (start, stop) = (parse_int_arg(args[2])?, parse_int_arg(args[3])?);
     let Some(list) = db.get_collection::<List>(args[1])? else {
@@ -168,10 +162,10 @@ pub fn ltrim(db: &mut Db, args: Args<'_>) -> CommandResult {
     }
     db.update_existing::<List, _>(args[1], |list| {
         for _ in keep.end..list.len() {
-            list.pop_back();
+            list.pop(ListEnd::Tail);
         }
         for _ in 0..keep.start {
-            list.pop_front();
+            list.pop(ListEnd::Head);
         }
         Ok(())
     })?;

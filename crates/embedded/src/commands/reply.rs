@@ -9,12 +9,10 @@ pub const OK: Value = Value::Okay;
 /// The null bulk string.
 pub const NIL: Value = Value::Nil;
 
-/// A bulk string.
 pub fn bulk(bytes: impl Into<Vec<u8>>) -> Value {
     Value::BulkString(bytes.into())
 }
 
-/// A bulk string or null.
 pub fn bulk_or_nil(bytes: Option<impl AsRef<[u8]>>) -> Value {
     bytes.map_or(NIL, |bytes| bulk(bytes.as_ref()))
 }
@@ -39,7 +37,6 @@ pub fn array(items: impl IntoIterator<Item = Value>) -> Value {
     Value::Array(items.into_iter().collect())
 }
 
-/// An array of bulk strings.
 pub fn bulk_array(items: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {
     array(items.into_iter().map(|item| bulk(item.as_ref())))
 }

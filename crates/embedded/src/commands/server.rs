@@ -37,56 +37,26 @@ pub fn info(db: &mut Db, args: Args<'_>) -> CommandResult {
     if args.len() > 2 {
         db.require_redis_version("7.0.0", "INFO with several sections")?;
     }
-    let all_sections = args.len() == 1
-        || args[1..].iter().any(|s| {
-            ["all", "default", "everything"]
-                .iter()
-                .any(|n| is_option(s, n))
-        });
-    let text: String = info_sections(db)
-        .into_iter()
-        .filter(|(name, _)| {
-            all_sections || args[1..].iter().any(|section| is_option(section, name))
-        })
-        .map(|(name, lines)| {
-            let lines: String = lines
-                .iter()
-                .map(|(key, value)| format!("{key}:{value}\r\n"))
-                .collect();
-            format!("# {name}\r\n{lines}\r\n")
-        })
-        .collect();
-    Ok(bulk(
-        text.trim_end_matches("\r\n").to_owned() + if text.is_empty() { "" } else { "\r\n" },
-    ))
-}
-
-type InfoSection = (&'static str, Vec<(&'static str, String)>);
-
-fn info_sections(db: &Db) -> Vec<InfoSection> {
-    let keys = db.dict();
-    let server = vec![
-        // The Redis version whose behaviour the engine has. Clients choose their commands by it.
-        ("redis_version", "7.0.15".to_owned()),
-        ("redis_mode", "standalone".to_owned()),
-        ("server_name", "parlor-embedded".to_owned()),
-        ("run_id", db.run_id.clone()),
-        ("process_id", std::process::id().to_string()),
-    ];
-    let replication = vec![
-        ("role", "master".to_owned()),
-        ("connected_slaves", "0".to_owned()),
-    ];
-    let keyspace = match keys.len() {
-        0 => Vec::new(),
-        len => vec![(
-            "db0",
-            format!("keys={len},expires={},avg_ttl=0", keys.expires_len()),
-        )],
+    // The Redis version whose behaviour the engine has. Clients choose their commands by it.
+    let server = format!(
+        "redis_version:7.0.15\r\nredis_mode:standalone\r\nserver_name:parlor-embedded\r\nrun_id:{}\r\nprocess_id:{}\r\n",
+        db.run_id,
+        std::process::id()
+    );
+    let keyspace = match (db.dict().len(), db.dict().expires_len()) {
+        (0, _) => String::new(),
+        (keys, expires) => format!("db0:keys={keys},expires={expires},avg_ttl=0\r\n"),
     };
-    vec![
-        ("Server", server),
-        ("Replication", replication),
-        ("Keyspace", keyspace),
-    ]
+    let sections = [
+        ("Server", &*server),
+        ("Replication", "role:master\r\nconnected_slaves:0\r\n"),
+        ("Keyspace", &*keyspace),
+    ];
+    let names = |name| args[1..].iter().any(|section| is_option(section, name));
+    let all = args.len() == 1 || ["all", "default", "everything"].into_iter().any(names);
+    let wanted = sections.iter().filter(|(name, _)| all || names(name));
+    let text: Vec<_> = wanted
+        .map(|(name, lines)| format!("# {name}\r\n{lines}"))
+        .collect();
+    Ok(bulk(text.join("\r\n")))
 }

@@ -2,14 +2,14 @@
 
 use redis::Value;
 
-use crate::commands::args::{Args, is_option};
-use crate::commands::count_args::{NEGATIVE_LIMIT, NO_KEYS, parse_count};
+use crate::commands::args::{Args, OptionArgs, is_option};
+use crate::commands::count_args::{NO_KEYS, parse_count, parse_limit};
 use crate::commands::random_pick::{parse_random_count, random_index, random_indexes};
 use crate::commands::reply::{NIL, array, bulk, bulk_array, bulk_or_nil, flag, integer};
 use crate::commands::scan_args::scan_collection;
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, MUST_BE_POSITIVE, SYNTAX_ERROR};
-use crate::values::{Collection, CompactMap, Set, SharedBytes, StoredValue};
+use crate::values::{Collection, Set, SharedBytes, StoredValue};
 
 pub fn sadd(db: &mut Db, args: Args<'_>) -> CommandResult {
     db.update_or_create::<Set, _>(args[1], |set| {
@@ -37,13 +37,6 @@ pub fn smismember(db: &mut Db, args: Args<'_>) -> CommandResult {
     let set = db.get_collection::<Set>(args[1])?;
     let one = |member: &&[u8]| flag(set.is_some_and(|set| set.contains(member)));
     Ok(array(args[2..].iter().map(one)))
-}
-
-pub fn scard(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(integer(
-        db.get_collection::<Set>(args[1])?
-            .map_or(0, CompactMap::len),
-    ))
 }
 
 fn members(set: &Set) -> Value {
@@ -196,24 +189,17 @@ pub fn sintercard(db: &mut Db, args: Args<'_>) -> CommandResult {
     const TOO_FEW: CommandError =
         CommandError::from_static("ERR Number of keys can't be greater than number of args");
     let keys = parse_count(1, args[1], NO_KEYS)?;
-    let (keys, mut options) = args[2..].split_at_checked(keys).ok_or(TOO_FEW)?;
-    let mut limit = 0;
-    while let [option, rest @ ..] = options {
-        let [value, rest @ ..] = rest else {
-            return Err(SYNTAX_ERROR);
-        };
+    let (keys, options) = args[2..].split_at_checked(keys).ok_or(TOO_FEW)?;
+    let mut limit = usize::MAX;
+    let mut options = OptionArgs::starting_at(options, 0);
+    while let Some(option) = options.next() {
         if !is_option(option, "LIMIT") {
             return Err(SYNTAX_ERROR);
         }
-        limit = parse_count(0, value, NEGATIVE_LIMIT)?;
-        options = rest;
+        limit = parse_limit(options.next_value()?)?;
     }
     let mut found = 0;
-    visit_intersection(
-        &sets_of_keys(db, keys)?,
-        if limit == 0 { usize::MAX } else { limit },
-        |_| found += 1,
-    );
+    visit_intersection(&sets_of_keys(db, keys)?, limit, |_| found += 1);
     Ok(integer(found))
 }
 

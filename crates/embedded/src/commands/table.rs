@@ -20,6 +20,7 @@ use crate::error::CommandResult;
 use crate::numbers::parse_int_arg;
 use crate::pubsub::SubscriptionKind::{Channel, Shard};
 use crate::values::ListEnd::{Head, Tail};
+use crate::values::{Hash, List, Set, ZSet};
 
 /// Positions of the keys among the arguments of a command.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ enum CommandKeySpec {
     DestinationAndNumKeys,
 }
 
-/// What runs a command.
+/// Runs a command.
 #[derive(Clone, Copy)]
 pub enum CommandHandler {
     /// A function on the database.
@@ -45,7 +46,7 @@ pub enum CommandHandler {
     Connection,
 }
 
-/// What a command may change.
+/// Data that a command may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandEffect {
     /// Nothing, so repeating the command has no effect.
@@ -64,12 +65,12 @@ pub struct CommandSpec {
     pub name: &'static str,
     /// Number of arguments, the name included. A negative number is a minimum.
     arity: isize,
-    /// What the command may change.
+    /// Data that the command may change.
     pub effect: CommandEffect,
     /// Redis version that introduced the command.
     pub since: &'static str,
     keys: CommandKeySpec,
-    /// What runs the command.
+    /// Runs the command.
     pub handler: CommandHandler,
 }
 
@@ -248,7 +249,7 @@ static COMMAND_TABLE: &[CommandSpec] = &[
     command("HKEYS", 2, ReadOnly, "2.0.0", ONE_KEY, |db, a| hashes::hgetall(db, a, true, false)),
     command("HVALS", 2, ReadOnly, "2.0.0", ONE_KEY, |db, a| hashes::hgetall(db, a, false, true)),
     command("HDEL", -3, Write, "2.0.0", ONE_KEY, hashes::hdel),
-    command("HLEN", 2, ReadOnly, "2.0.0", ONE_KEY, hashes::hlen),
+    command("HLEN", 2, ReadOnly, "2.0.0", ONE_KEY, keys::collection_len::<Hash>),
     command("HEXISTS", 3, ReadOnly, "2.0.0", ONE_KEY, hashes::hexists),
     command("HSTRLEN", 3, ReadOnly, "3.2.0", ONE_KEY, hashes::hstrlen),
     command("HINCRBY", 4, Write, "2.0.0", ONE_KEY, hashes::hincrby),
@@ -263,7 +264,7 @@ static COMMAND_TABLE: &[CommandSpec] = &[
     command("LPOP", -2, Write, "1.0.0", ONE_KEY, |db, a| lists::pop(db, a, Head)),
     command("RPOP", -2, Write, "1.0.0", ONE_KEY, |db, a| lists::pop(db, a, Tail)),
     command("LMPOP", -4, Write, "7.0.0", NUMKEYS, lists::lmpop),
-    command("LLEN", 2, ReadOnly, "1.0.0", ONE_KEY, lists::llen),
+    command("LLEN", 2, ReadOnly, "1.0.0", ONE_KEY, keys::collection_len::<List>),
     command("LRANGE", 4, ReadOnly, "1.0.0", ONE_KEY, lists::lrange),
     command("LINDEX", 3, ReadOnly, "1.0.0", ONE_KEY, lists::lindex),
     command("LSET", 4, Write, "1.0.0", ONE_KEY, lists::lset),
@@ -278,7 +279,7 @@ static COMMAND_TABLE: &[CommandSpec] = &[
     command("SREM", -3, Write, "1.0.0", ONE_KEY, sets::srem),
     command("SISMEMBER", 3, ReadOnly, "1.0.0", ONE_KEY, sets::sismember),
     command("SMISMEMBER", -3, ReadOnly, "6.2.0", ONE_KEY, sets::smismember),
-    command("SCARD", 2, ReadOnly, "1.0.0", ONE_KEY, sets::scard),
+    command("SCARD", 2, ReadOnly, "1.0.0", ONE_KEY, keys::collection_len::<Set>),
     command("SMEMBERS", 2, ReadOnly, "1.0.0", ONE_KEY, sets::smembers),
     command("SMOVE", 4, Write, "1.0.0", TWO_KEYS, sets::smove),
     command("SPOP", -2, Write, "1.0.0", ONE_KEY, sets::spop),
@@ -297,7 +298,7 @@ static COMMAND_TABLE: &[CommandSpec] = &[
     command("ZREM", -3, Write, "1.2.0", ONE_KEY, zsets::zrem),
     command("ZSCORE", 3, ReadOnly, "1.2.0", ONE_KEY, zsets::zscore),
     command("ZMSCORE", -3, ReadOnly, "6.2.0", ONE_KEY, zsets::zmscore),
-    command("ZCARD", 2, ReadOnly, "1.2.0", ONE_KEY, zsets::zcard),
+    command("ZCARD", 2, ReadOnly, "1.2.0", ONE_KEY, keys::collection_len::<ZSet>),
     command("ZRANK", 3, ReadOnly, "2.0.0", ONE_KEY, |db, a| zsets::zrank(db, a, false)),
     command("ZREVRANK", 3, ReadOnly, "2.0.0", ONE_KEY, |db, a| zsets::zrank(db, a, true)),
     command("ZPOPMIN", -2, Write, "5.0.0", ONE_KEY, |db, a| zsets::zpop(db, a, true)),

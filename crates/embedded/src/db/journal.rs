@@ -11,40 +11,45 @@
 use crate::db::row_codec::{encode_item_number, encode_score};
 use crate::values::{SharedBytes, StoredValue, StringValue, ValueType};
 
+/// Row of a key.
+#[derive(Debug, Clone)]
+pub struct KeyRow {
+    pub value_type: ValueType,
+    /// Deadline in ms since the Unix epoch, if any.
+    pub deadline: Option<u64>,
+    /// Value of a string, `None` for a collection.
+    pub string: Option<StringValue>,
+}
+
 /// One changed row. A key has one key row, and a collection has one row per item. Deadlines are in ms since the Unix
 /// epoch.
 #[derive(Debug, Clone)]
 pub enum JournalEntry {
-    /// The key exists with this type and deadline. A string also carries its value.
+    /// The key exists with this row.
     PutKey {
         key: SharedBytes,
-        value_type: ValueType,
-        deadline: Option<u64>,
-        /// StoredValue of a string, `None` for a collection.
-        string: Option<StringValue>,
+        row: KeyRow,
     },
-    /// The deadline of an existing key changed.
     SetDeadline {
         key: SharedBytes,
         deadline: Option<u64>,
     },
-    /// An item of a collection was set.
     PutItem {
         key: SharedBytes,
         /// Field, member, or encoded number of a list item.
         item: SharedBytes,
-        /// StoredValue, or encoded score.
+        /// Value, or encoded score.
         value: SharedBytes,
     },
-    /// An item of a collection was removed.
     RemoveItem {
         key: SharedBytes,
         /// Field, member, or encoded number of a list item.
         item: SharedBytes,
     },
     /// The key was removed with all its items.
-    RemoveKey { key: SharedBytes },
-    /// All keys were removed.
+    RemoveKey {
+        key: SharedBytes,
+    },
     RemoveAllKeys,
 }
 
@@ -63,14 +68,11 @@ impl JournalEntry {
 
     fn size(&self) -> usize {
         let payload = match self {
-            Self::PutKey {
-                key,
-                string: Some(StringValue::Raw(raw)),
-                ..
-            } => key.len() + raw.len(),
-            Self::PutKey { key, .. } | Self::SetDeadline { key, .. } | Self::RemoveKey { key } => {
-                key.len()
-            }
+            Self::PutKey { key, row } => match &row.string {
+                Some(StringValue::Raw(raw)) => key.len() + raw.len(),
+                _ => key.len(),
+            },
+            Self::SetDeadline { key, .. } | Self::RemoveKey { key } => key.len(),
             Self::PutItem { key, item, value } => key.len() + item.len() + value.len(),
             Self::RemoveItem { key, item } => key.len() + item.len(),
             Self::RemoveAllKeys => 0,
@@ -93,12 +95,10 @@ pub struct Journal {
 const CHUNK_LEN: usize = 1_024;
 
 impl Journal {
-    /// Enables the journal.
     pub fn enable(&mut self) {
         self.enabled = true;
     }
 
-    /// Records an entry.
     pub fn push(&mut self, entry: impl FnOnce() -> JournalEntry) {
         if self.enabled {
             let entry = entry();
@@ -128,7 +128,6 @@ impl Journal {
         self.bytes
     }
 
-    /// Takes all entries out of the journal.
     pub fn take_entries(&mut self) -> Vec<Vec<JournalEntry>> {
         self.bytes = 0;
         std::mem::take(&mut self.chunks)
@@ -154,9 +153,11 @@ pub fn push_whole_value(
     let string = value.as_string().cloned();
     journal.push(|| JournalEntry::PutKey {
         key: key.clone(),
-        value_type: value.value_type(),
-        deadline,
-        string,
+        row: KeyRow {
+            value_type: value.value_type(),
+            deadline,
+            string,
+        },
     });
     let mut item = |item: &SharedBytes, value: SharedBytes| {
         journal.push(|| JournalEntry::PutItem {

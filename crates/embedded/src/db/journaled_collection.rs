@@ -1,5 +1,8 @@
-//! Write access to a collection. Every change is recorded in the journal where it is made, except changes of
-//! memory-only lists.
+//! Write access to a collection.
+//!
+//! Invariants:
+//! 1. Every change is recorded in the journal by the method that makes it, except changes of memory-only lists.
+//! 2. Only an item that exists and gets another value is an update, which a volatile connection does not record.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -89,7 +92,6 @@ impl JournaledCollection<'_, Hash> {
         self.collection.insert(field, value).is_none()
     }
 
-    /// Removes a field and returns its value.
     pub fn remove(&mut self, field: &[u8]) -> Option<SharedBytes> {
         let (field, value) = self.collection.remove(field)?;
         self.record_item_removed(|| field);
@@ -138,7 +140,6 @@ impl JournaledCollection<'_, ZSet> {
         });
     }
 
-    /// Changes the score of a member from `old` to `new`.
     pub fn update_score(&mut self, member: &[u8], old: f64, new: f64) {
         if let Some(member) = self.collection.update_score(member, old, new) {
             self.journal.push_update(|| JournalEntry::PutItem {
@@ -149,7 +150,6 @@ impl JournaledCollection<'_, ZSet> {
         }
     }
 
-    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.collection.remove(member)?;
         self.record_item_removed(|| member.into());
@@ -158,43 +158,24 @@ impl JournaledCollection<'_, ZSet> {
 }
 
 impl JournaledCollection<'_, List> {
-    /// Adds an item at the head.
-    pub fn push_front(&mut self, item: &[u8]) {
+    pub fn push(&mut self, end: ListEnd, item: &[u8]) {
         let item: SharedBytes = item.into();
-        let number = self.collection.push_front(item.clone());
+        let number = self.collection.push(end, item.clone());
         self.record_list_item(number, item);
     }
 
-    /// Adds an item at the tail.
-    pub fn push_back(&mut self, item: &[u8]) {
-        let item: SharedBytes = item.into();
-        let number = self.collection.push_back(item.clone());
-        self.record_list_item(number, item);
-    }
-
-    /// Removes and returns the item at the head.
-    pub fn pop_front(&mut self) -> Option<SharedBytes> {
-        let (number, item) = self.collection.pop_front()?;
+    pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
+        let (number, item) = self.collection.pop(end)?;
         self.record_list_item_removed(number);
         Some(item)
     }
 
-    /// Removes and returns the item at the tail.
-    pub fn pop_back(&mut self) -> Option<SharedBytes> {
-        let (number, item) = self.collection.pop_back()?;
-        self.record_list_item_removed(number);
-        Some(item)
-    }
-
-    /// Replaces the item at `index`. Returns whether there is one.
-    pub fn set(&mut self, index: usize, item: &[u8]) -> bool {
+    /// Replaces the item at `index`, if there is one.
+    pub fn set(&mut self, index: usize, item: &[u8]) {
         let item: SharedBytes = item.into();
-        let number = self.item_number(index);
-        let found = self.collection.set(index, item.clone());
-        if found {
-            self.record_list_item(number, item);
+        if self.collection.set(index, item.clone()) {
+            self.record_list_item(self.item_number(index), item);
         }
-        found
     }
 
     /// Replaces all items. A change in the middle needs this, because item numbers are consecutive.
@@ -210,29 +191,13 @@ impl JournaledCollection<'_, List> {
         }
     }
 
-    /// Adds an item at one end.
-    pub fn push(&mut self, end: ListEnd, item: &[u8]) {
-        match end {
-            ListEnd::Head => self.push_front(item),
-            ListEnd::Tail => self.push_back(item),
-        }
-    }
-
-    /// Removes and returns the item at one end.
-    pub fn pop(&mut self, end: ListEnd) -> Option<SharedBytes> {
-        match end {
-            ListEnd::Head => self.pop_front(),
-            ListEnd::Tail => self.pop_back(),
-        }
-    }
-
     /// Inserts an item before the item at `index`, or at the tail if there is none.
     pub fn insert(&mut self, index: usize, item: &[u8]) {
         if index == 0 {
-            return self.push_front(item);
+            return self.push(ListEnd::Head, item);
         }
         if index >= self.len() {
-            return self.push_back(item);
+            return self.push(ListEnd::Tail, item);
         }
         let mut items = self.items().clone();
         items.insert(index, item.into());
@@ -246,14 +211,14 @@ impl JournaledCollection<'_, List> {
         while let [first, rest @ ..] = positions
             && *first == head
         {
-            self.pop_front();
+            self.pop(ListEnd::Head);
             head += 1;
             positions = rest;
         }
         while let [rest @ .., last] = positions
             && *last + 1 == head + self.len()
         {
-            self.pop_back();
+            self.pop(ListEnd::Tail);
             positions = rest;
         }
         if positions.is_empty() {

@@ -12,7 +12,7 @@ pub mod journaled_collection;
 pub mod row_codec;
 pub mod sharded_dict;
 
-use self::journal::{Journal, JournalEntry};
+use self::journal::{Journal, JournalEntry, KeyRow};
 use crate::db::journaled_collection::JournaledCollection;
 use crate::db::sharded_dict::{KeyEntry, KeyPosition, ShardedDict};
 use crate::engine::lazyfree;
@@ -25,7 +25,6 @@ use crate::values::{Collection, SharedBytes, StoredValue, StringValue, ValueType
 pub enum ExpireUpdate {
     /// The deadline stays (`KEEPTTL`, `INCR`).
     Keep,
-    /// The deadline is removed.
     Clear,
     /// The deadline becomes this time, in ms since the Unix epoch.
     At(u64),
@@ -49,7 +48,6 @@ pub struct Db {
 }
 
 impl Db {
-    /// Creates an empty database.
     pub fn new(strict: bool, pubsub: PubSubRegistry) -> Self {
         Self {
             strict,
@@ -85,7 +83,6 @@ impl Db {
         Ok(())
     }
 
-    /// Whether strict mode is on.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
@@ -114,7 +111,6 @@ impl Db {
         self.find(key).is_some()
     }
 
-    /// String value of a key.
     pub fn get_string(&mut self, key: &[u8]) -> Result<Option<&StringValue>, CommandError> {
         match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
@@ -150,9 +146,11 @@ impl Db {
         let (key, value) = self.dict.value_at_mut(position);
         let entry = || JournalEntry::PutKey {
             key: key.clone(),
-            value_type: ValueType::String,
-            deadline,
-            string: value.as_string().cloned(),
+            row: KeyRow {
+                value_type: ValueType::String,
+                deadline,
+                string: value.as_string().cloned(),
+            },
         };
         if replaces_string {
             self.journal.push_update(entry);
@@ -197,9 +195,11 @@ impl Db {
         let key: SharedBytes = key.into();
         self.journal.push(|| JournalEntry::PutKey {
             key: key.clone(),
-            value_type: C::TYPE,
-            deadline: None,
-            string: None,
+            row: KeyRow {
+                value_type: C::TYPE,
+                deadline: None,
+                string: None,
+            },
         });
         let mut new_key = NewKeyGuard {
             key: &key,
@@ -211,9 +211,9 @@ impl Db {
             &mut collection,
             new_key.journal,
         ));
-        new_key.created = !collection.is_empty_collection();
+        new_key.created = collection.len() > 0;
         drop(new_key);
-        if !collection.is_empty_collection() {
+        if collection.len() > 0 {
             self.dict.insert_new(key, collection.into_value());
         }
         result
@@ -231,7 +231,7 @@ impl Db {
             collection,
             &mut self.journal,
         ));
-        if collection.is_empty_collection() {
+        if collection.len() == 0 {
             self.remove_at(position);
         }
         result
@@ -254,7 +254,6 @@ impl Db {
         self.insert_unjournaled(key, value, deadline);
     }
 
-    /// Removes a key and returns its value and deadline.
     pub fn take_key(&mut self, key: &[u8]) -> Option<(StoredValue, Option<u64>)> {
         let position = self.find(key)?;
         let entry = self.remove_at(position);
@@ -315,7 +314,6 @@ impl Db {
         }
     }
 
-    /// Deletes all keys.
     pub fn clear(&mut self) {
         let keys = std::mem::take(&mut self.dict);
         self.journal.push(|| JournalEntry::RemoveAllKeys);

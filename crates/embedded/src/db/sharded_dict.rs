@@ -23,10 +23,9 @@ const SHARD_COUNT: usize = 1 << SHARD_BITS;
 /// Position in a cursor that means the end of the table.
 const CURSOR_TABLE_END: u64 = (1 << 40) - 1;
 
-/// StoredValue and deadline of a key.
+/// Value and deadline of a key.
 #[derive(Debug)]
 pub struct KeyEntry {
-    /// StoredValue of the key.
     pub value: StoredValue,
     /// Deadline in ms since the Unix epoch, 0 for none.
     deadline: u64,
@@ -35,12 +34,10 @@ pub struct KeyEntry {
 }
 
 impl KeyEntry {
-    /// Deadline of the key, if it has one.
     pub fn deadline(&self) -> Option<u64> {
         (self.deadline != 0).then_some(self.deadline)
     }
 
-    /// Whether the deadline has passed at `now`.
     pub fn is_expired(&self, now: u64) -> bool {
         self.deadline != 0 && now > self.deadline
     }
@@ -89,7 +86,6 @@ impl ShardedDict {
         self.len
     }
 
-    /// Number of keys with a deadline.
     pub fn expires_len(&self) -> usize {
         self.expires.len()
     }
@@ -109,12 +105,10 @@ impl ShardedDict {
         found.is_some_and(|(other, _)| **other == *key)
     }
 
-    /// Entry of a key.
     pub fn get(&self, key: &[u8]) -> Option<&KeyEntry> {
         self.find(key).map(|position| self.entry_at(position))
     }
 
-    /// Entry at a position.
     pub fn entry_at(&self, position: KeyPosition) -> &KeyEntry {
         &self.shards[position.shard][position.index]
     }
@@ -144,7 +138,6 @@ impl ShardedDict {
         KeyPosition { shard, index }
     }
 
-    /// Removes the key at a position.
     pub fn remove(&mut self, position: KeyPosition) -> (SharedBytes, KeyEntry) {
         let removed = self.shards[position.shard].swap_remove_index(position.index);
         let (key, entry) = removed.expect("a position is used before a key is added or removed");
@@ -155,7 +148,6 @@ impl ShardedDict {
         (key, entry)
     }
 
-    /// Sets or removes the deadline of a key.
     pub fn set_deadline(&mut self, position: KeyPosition, deadline: Option<u64>) {
         // 0 means "no deadline" in an entry. A deadline of 0 becomes 1, which has passed as well.
         let deadline = deadline.map_or(0, |deadline| deadline.max(1));

@@ -40,7 +40,6 @@ pub(crate) struct BackgroundThread {
 }
 
 impl BackgroundThread {
-    /// Starts the thread.
     pub fn start(
         shared: Arc<EngineShared>,
         requests: Receiver<BackgroundRequest>,

@@ -14,7 +14,7 @@ pub(crate) type FlushResult = Result<(), Arc<str>>;
 
 /// Request to the background thread.
 pub(crate) enum BackgroundRequest {
-    /// Flush now, and send the result if somebody waits for it.
+    /// Flush now, and send the result if a caller waits for it.
     Flush(Option<oneshot::Sender<FlushResult>>),
     /// End after a last flush.
     Stop,
@@ -23,7 +23,6 @@ pub(crate) enum BackgroundRequest {
 /// The callers' side of the background thread.
 pub(crate) struct BackgroundControl {
     requests: Sender<BackgroundRequest>,
-    /// Number of completed flushes.
     pub flush_count: watch::Sender<u64>,
     /// Result of the last flush of a thread that has ended.
     pub final_result: watch::Sender<Option<FlushResult>>,

@@ -1,4 +1,8 @@
 //! The engine as a connection of the redis crate.
+//!
+//! Invariants:
+//! 1. A command runs on the caller's thread, under the mutex, and never between two commands of a transaction.
+//! 2. The caller waits for backpressure before it takes the mutex, never while it holds it.
 
 use parking_lot::MutexGuard;
 use redis::aio::ConnectionLike;

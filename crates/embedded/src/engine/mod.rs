@@ -56,8 +56,6 @@ pub(crate) struct EngineShared {
     /// Approximate bytes that were taken from the journal and are not on disk yet.
     pub bytes_in_flight: AtomicUsize,
     pub options: EngineOptions,
-    pubsub: PubSubRegistry,
-    run_id: String,
     previous_run_was_clean: bool,
 }
 
@@ -74,17 +72,15 @@ pub struct FlushError {
 impl EmbeddedEngine {
     /// Opens an engine. With a data folder, the engine locks the folder and loads all data in it.
     pub fn open(options: EngineOptions) -> Result<Self, EngineOpenError> {
-        let run_id = random_run_id();
         let mut db = new_db(&options);
-        let opened = match &options.data_folder {
-            Some(folder) => Some(persistence::open(folder, &run_id, &mut db)?),
-            None => None,
-        };
-        let (writer, previous_run_was_clean) = match opened {
-            Some(opened) => (Some(opened.writer), opened.previous_run_was_clean),
+        let (writer, previous_run_was_clean) = match &options.data_folder {
+            Some(folder) => {
+                let (writer, was_clean) = persistence::open(folder, &mut db)?;
+                (Some(writer), was_clean)
+            }
             None => (None, true),
         };
-        Self::start(db, options, run_id, writer, previous_run_was_clean)
+        Self::start(db, options, writer, previous_run_was_clean)
     }
 
     /// Loads the last flushed state of a folder and rejects writes. Another process may have the folder open and write
@@ -96,20 +92,17 @@ impl EmbeddedEngine {
         };
         let mut db = new_db(&options);
         persistence::load_read_only(folder.as_ref(), &mut db)?;
-        let engine = Self::start(db, options, random_run_id(), None, true)?;
+        let engine = Self::start(db, options, None, true)?;
         engine.shared.write_gate.close(STORE_READ_ONLY);
         Ok(engine)
     }
 
     fn start(
-        mut db: Db,
+        db: Db,
         options: EngineOptions,
-        run_id: String,
         writer: Option<StoreWriter>,
         previous_run_was_clean: bool,
     ) -> Result<Self, EngineOpenError> {
-        db.run_id.clone_from(&run_id);
-        let pubsub = db.pubsub.clone();
         let scripts = ScriptEngine::new();
         let (background, requests) = BackgroundControl::new();
         let path = options.data_folder.clone().unwrap_or_default();
@@ -119,8 +112,6 @@ impl EmbeddedEngine {
             background,
             bytes_in_flight: AtomicUsize::new(0),
             options,
-            pubsub,
-            run_id,
             previous_run_was_clean,
         });
         let background = BackgroundThread::start(shared.clone(), requests, writer)
@@ -138,9 +129,8 @@ impl EmbeddedEngine {
 
     /// Creates a subscriber without subscriptions.
     pub fn subscriber(&self) -> EmbeddedSubscriber {
-        self.shared
-            .pubsub
-            .new_subscriber(self.shared.options.max_queued_messages)
+        let max_messages = self.shared.options.max_queued_messages;
+        self.lock().db.pubsub.new_subscriber(max_messages)
     }
 
     /// Whether the previous run flushed all changes that it had accepted. False after a kill.
@@ -149,8 +139,8 @@ impl EmbeddedEngine {
     }
 
     /// Id of this run: 40 hexadecimal digits, different after each start.
-    pub fn run_id(&self) -> &str {
-        &self.shared.run_id
+    pub fn run_id(&self) -> String {
+        self.lock().db.run_id.clone()
     }
 
     /// Flushes now: every change that was executed before the call is on disk when the call returns `Ok`. Does nothing
@@ -237,9 +227,9 @@ impl EngineShared {
 }
 
 fn new_db(options: &EngineOptions) -> Db {
-    let now = options.clock.now_ms();
     let mut db = Db::new(options.strict, PubSubRegistry::default());
-    db.begin_command(now, None);
+    db.run_id = random_run_id();
+    db.begin_command(options.clock.now_ms(), None);
     db
 }
 

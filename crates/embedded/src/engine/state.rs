@@ -14,14 +14,12 @@ use crate::db::Db;
 use crate::error::{CommandError, CommandResult};
 use crate::scripting::ScriptEngine;
 
-/// The database and the script engine.
 pub(crate) struct EngineState {
     pub db: Db,
     pub scripts: ScriptEngine,
 }
 
 impl EngineState {
-    /// Runs one command.
     pub fn execute(&mut self, args: Args<'_>) -> CommandResult {
         let command = lookup_command(args)?;
         self.dispatch(command, args)

@@ -87,12 +87,10 @@ impl WriteGate {
         self.capacity_available.notify_waiters();
     }
 
-    /// Whether writers have to wait.
     pub fn has_backpressure(&self) -> bool {
         self.state.load(Ordering::Acquire) == BACKPRESSURE
     }
 
-    /// Waits while there is backpressure.
     pub async fn wait_for_capacity(&self) {
         while self.has_backpressure() {
             let woken = self.capacity_available.notified();

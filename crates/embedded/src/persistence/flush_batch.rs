@@ -9,19 +9,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use crate::db::journal::JournalEntry;
-use crate::values::{SharedBytes, StringValue, ValueType};
-
-/// Row of a key.
-#[derive(Debug)]
-pub struct KeyRow {
-    /// Type of the value.
-    pub value_type: ValueType,
-    /// Deadline in ms since the Unix epoch, if any.
-    pub deadline: Option<u64>,
-    /// Value of a string, `None` for a collection.
-    pub string: Option<StringValue>,
-}
+use crate::db::journal::{JournalEntry, KeyRow};
+use crate::values::SharedBytes;
 
 /// Changes of the rows of one key.
 #[derive(Debug, Default)]
@@ -39,17 +28,8 @@ pub struct KeyChange {
 impl KeyChange {
     fn add(&mut self, entry: JournalEntry) {
         match entry {
-            JournalEntry::PutKey {
-                value_type,
-                deadline,
-                string,
-                ..
-            } => {
-                self.key_row = Some(KeyRow {
-                    value_type,
-                    deadline,
-                    string,
-                });
+            JournalEntry::PutKey { row, .. } => {
+                self.key_row = Some(row);
                 self.deadline = None;
             }
             JournalEntry::SetDeadline { deadline, .. } => match &mut self.key_row {
@@ -114,7 +94,6 @@ impl FlushBatch {
         }
     }
 
-    /// Whether the batch contains no change.
     pub fn is_empty(&self) -> bool {
         !self.deletes_all_keys && self.changes.is_empty()
     }
@@ -135,6 +114,7 @@ impl FlushBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::ValueType;
 
     fn blob(text: &str) -> SharedBytes {
         text.as_bytes().into()
@@ -143,9 +123,11 @@ mod tests {
     fn key_row(key: &str) -> JournalEntry {
         JournalEntry::PutKey {
             key: blob(key),
-            value_type: ValueType::Hash,
-            deadline: None,
-            string: None,
+            row: KeyRow {
+                value_type: ValueType::Hash,
+                deadline: None,
+                string: None,
+            },
         }
     }
 

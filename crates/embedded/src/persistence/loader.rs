@@ -42,7 +42,7 @@ pub fn load(connection: &Connection, db: &mut Db) -> Result<StoreMetaRow, StoreL
         let key = row.get_ref(0)?.as_blob()?;
         let loaded_key =
             LoadedKey::read(key, row).map_err(|problem| corrupt_key_error(key, problem))?;
-        items.reject_orphans_before(key)?;
+        items.reject_orphans_before(Some(key))?;
         let value = loaded_key.value(&mut items).map_err(|error| match error {
             ValueLoadError::Row(problem) => corrupt_key_error(key, problem),
             ValueLoadError::File(error) => error,
@@ -57,7 +57,7 @@ pub fn load(connection: &Connection, db: &mut Db) -> Result<StoreMetaRow, StoreL
             db.insert_unjournaled(key.into(), value, loaded_key.deadline);
         }
     }
-    items.reject_remaining()?;
+    items.reject_orphans_before(None)?;
     drop((keys, items));
     transaction.rollback()?;
     Ok(meta)
@@ -142,50 +142,43 @@ impl<'a> LoadedKey<'a> {
     fn value(&self, items: &mut ItemCursor<'_>) -> Result<StoredValue, ValueLoadError> {
         let value = match self.value_type {
             ValueType::String => {
-                let text = self
-                    .value
-                    .ok_or(ValueLoadError::Row("its value is missing"))?;
-                return Ok(StoredValue::String(StringValue::from(text)));
+                let text = self.value.ok_or("its value is missing");
+                StoredValue::String(StringValue::from(text.map_err(ValueLoadError::Row)?))
             }
-            ValueType::Hash => self.hash(items)?,
-            ValueType::Set => self.set(items)?,
-            ValueType::ZSet => self.zset(items)?,
-            ValueType::List => self.list(items)?,
+            ValueType::Hash => {
+                let mut hash = Hash::default();
+                items.visit_items_of(self.key, |field, value| {
+                    hash.insert(field.into(), value.into());
+                    Ok(())
+                })?;
+                StoredValue::Hash(hash)
+            }
+            ValueType::Set => {
+                let mut set = Set::default();
+                items.visit_items_of(self.key, |member, _| {
+                    set.insert(member.into(), ());
+                    Ok(())
+                })?;
+                StoredValue::Set(set)
+            }
+            ValueType::ZSet => {
+                let mut zset = ZSet::default();
+                items.visit_items_of(self.key, |member, score| {
+                    let score = decode_score(score).filter(|score| !score.is_nan());
+                    zset.insert(member.into(), score.ok_or("a score is not a number")?);
+                    Ok(())
+                })?;
+                StoredValue::ZSet(zset)
+            }
+            ValueType::List => StoredValue::List(Box::new(self.list(items)?)),
         };
-        value.ok_or(ValueLoadError::Row("its items are missing"))
+        match value.is_empty_collection() {
+            true => Err(ValueLoadError::Row("its items are missing")),
+            false => Ok(value),
+        }
     }
 
-    fn hash(&self, items: &mut ItemCursor<'_>) -> Result<Option<StoredValue>, ValueLoadError> {
-        let mut hash = Hash::default();
-        items.visit_items_of(self.key, |field, value| {
-            hash.insert(field.into(), value.into());
-            Ok(())
-        })?;
-        Ok((!hash.is_empty()).then_some(StoredValue::Hash(hash)))
-    }
-
-    fn set(&self, items: &mut ItemCursor<'_>) -> Result<Option<StoredValue>, ValueLoadError> {
-        let mut set = Set::default();
-        items.visit_items_of(self.key, |member, _| {
-            set.insert(member.into(), ());
-            Ok(())
-        })?;
-        Ok((!set.is_empty()).then_some(StoredValue::Set(set)))
-    }
-
-    fn zset(&self, items: &mut ItemCursor<'_>) -> Result<Option<StoredValue>, ValueLoadError> {
-        let mut zset = ZSet::default();
-        items.visit_items_of(self.key, |member, score| {
-            let score = decode_score(score)
-                .filter(|score| !score.is_nan())
-                .ok_or("a score is not a number")?;
-            zset.insert(member.into(), score);
-            Ok(())
-        })?;
-        Ok((!zset.is_empty()).then_some(StoredValue::ZSet(zset)))
-    }
-
-    fn list(&self, items: &mut ItemCursor<'_>) -> Result<Option<StoredValue>, ValueLoadError> {
+    fn list(&self, items: &mut ItemCursor<'_>) -> Result<List, ValueLoadError> {
         let mut list: VecDeque<SharedBytes> = VecDeque::new();
         let mut first = None;
         items.visit_items_of(self.key, |number, item| {
@@ -197,7 +190,7 @@ impl<'a> LoadedKey<'a> {
             list.push_back(item.into());
             Ok(())
         })?;
-        Ok(first.map(|first| StoredValue::List(Box::new(List::with_head_number(first, list)))))
+        Ok(List::with_head_number(first.unwrap_or(0), list))
     }
 }
 
@@ -229,7 +222,6 @@ impl<'a> ItemCursor<'a> {
             .transpose()
     }
 
-    /// Visits the items of a key.
     fn visit_items_of(
         &mut self,
         key: &[u8],
@@ -257,23 +249,15 @@ impl<'a> ItemCursor<'a> {
         Ok(())
     }
 
-    /// Rejects an item of a key before `key`: the items of all earlier keys were visited, so this item has no key row.
-    fn reject_orphans_before(&self, key: &[u8]) -> Result<(), StoreLoadError> {
+    /// Rejects an item of a key before `key`, or any item at the end of the keys: the items of all earlier keys were
+    /// visited, so this item has no key row.
+    fn reject_orphans_before(&self, key: Option<&[u8]>) -> Result<(), StoreLoadError> {
         match self.key()? {
-            Some(found) if found < key => Err(corrupt_key_error(
+            Some(found) if key.is_none_or(|key| found < key) => Err(corrupt_key_error(
                 found,
                 "it has items but no row of its own",
             )),
             _ => Ok(()),
         }
-    }
-
-    fn reject_remaining(&self) -> Result<(), StoreLoadError> {
-        self.key()?.map_or(Ok(()), |found| {
-            Err(corrupt_key_error(
-                found,
-                "it has items but no row of its own",
-            ))
-        })
     }
 }

@@ -28,35 +28,21 @@ use crate::error::EngineOpenError;
 pub use folder_lock::DataFolderLock;
 use store_file::{FileAccess, StoreFile};
 
-/// Store that was opened for writing.
-pub(crate) struct OpenedStore {
-    /// Writes the changes of this run.
-    pub writer: StoreWriter,
-    /// Whether the previous run flushed everything before it ended.
-    pub previous_run_was_clean: bool,
-}
-
-/// Locks the folder, creates the file if it is missing, loads all data into `db` and enables its journal.
-pub(crate) fn open(
-    folder: &Path,
-    run_id: &str,
-    db: &mut Db,
-) -> Result<OpenedStore, EngineOpenError> {
+/// Locks the folder, creates the file if it is missing, loads all data into `db` and enables its journal. Returns the
+/// writer of this run, and whether the previous run flushed everything before it ended.
+pub(crate) fn open(folder: &Path, db: &mut Db) -> Result<(StoreWriter, bool), EngineOpenError> {
     let lock = DataFolderLock::acquire(folder)?;
     let file = StoreFile::in_folder(folder);
     file.create_if_missing()?;
     file.check_header()?;
     db.journal.enable();
     let (connection, meta) = check_and_load(&file, FileAccess::Write, db)?;
-    let mut writer = StoreWriter::new(connection, lock, run_id);
+    let mut writer = StoreWriter::new(connection, lock, db.run_id.clone());
     // A disk that is full at start is treated like a disk that fills up later: reads work, and writes are rejected
     // until the file can be written.
     match writer.mark_run_started() {
         Err(error) if !sqlite_error::is_transient(&error) => Err(file.sqlite_error(error)),
-        _ => Ok(OpenedStore {
-            writer,
-            previous_run_was_clean: meta.closed_cleanly,
-        }),
+        _ => Ok((writer, meta.closed_cleanly)),
     }
 }
 

@@ -54,7 +54,6 @@ pub fn key_checksum(key: &[u8], value_type: ValueType, value: Option<&[u8]>) -> 
         .finish()
 }
 
-/// Checksum of the deadline of a key.
 pub fn deadline_checksum(key: &[u8], deadline: Option<u64>) -> u32 {
     let bytes = deadline.map(u64::to_le_bytes);
     RowChecksum::for_table(b'd')
@@ -63,7 +62,6 @@ pub fn deadline_checksum(key: &[u8], deadline: Option<u64>) -> u32 {
         .finish()
 }
 
-/// Checksum of an item.
 pub fn item_checksum(key: &[u8], item: &[u8], value: &[u8]) -> u32 {
     RowChecksum::for_table(b'i')
         .add(key)
@@ -89,7 +87,6 @@ impl StoreMetaRow {
             .finish()
     }
 
-    /// Writes the row to the file.
     pub fn write(&self, connection: &Connection) -> rusqlite::Result<()> {
         let clean = i64::from(self.closed_cleanly);
         let sum = Self::checksum(clean, &self.run_id);

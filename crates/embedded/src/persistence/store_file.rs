@@ -71,7 +71,6 @@ impl StoreFile {
         }
     }
 
-    /// Error for an SQLite failure.
     pub fn sqlite_error(&self, source: rusqlite::Error) -> EngineOpenError {
         EngineOpenError::Sqlite {
             path: self.path.clone(),
@@ -79,7 +78,6 @@ impl StoreFile {
         }
     }
 
-    /// Error for a file that could not be loaded.
     pub fn load_error(&self, error: StoreLoadError) -> EngineOpenError {
         match error {
             StoreLoadError::Corrupt(problem) => self.corrupt_error(problem),
@@ -151,21 +149,26 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Opens an SQLite connection to the file.
     pub fn connect(&self, access: FileAccess) -> Result<Connection, EngineOpenError> {
-        let connection = match access {
-            FileAccess::Write => self.open_for_writing(),
-            FileAccess::Read => self.open_for_reading(),
-        };
-        connection.map_err(|error| self.load_error(error.into()))
+        self.open_connection(access)
+            .map_err(|error| self.load_error(error.into()))
     }
 
-    fn open_for_writing(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    fn open_connection(&self, access: FileAccess) -> rusqlite::Result<Connection> {
+        let mode = match access {
+            FileAccess::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            FileAccess::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        };
+        let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
-        configure(&connection)?;
         let pragma =
             |name, value: &dyn rusqlite::ToSql| connection.pragma_update(None, name, value);
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        pragma("trusted_schema", &false)?;
+        pragma("cell_size_check", &true)?;
+        if access == FileAccess::Read {
+            return Ok(connection);
+        }
         pragma("journal_mode", &"wal")?;
         pragma("synchronous", &"full")?;
         // An automatic checkpoint hides its failures, a failed fsync among them.
@@ -175,19 +178,6 @@ impl StoreFile {
         pragma("cache_size", &-32_768)?;
         Ok(connection)
     }
-
-    fn open_for_reading(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.path, flags)?;
-        configure(&connection)?;
-        Ok(connection)
-    }
-}
-
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.pragma_update(None, "trusted_schema", false)?;
-    connection.pragma_update(None, "cell_size_check", true)
 }
 
 fn create_empty(path: &Path) -> rusqlite::Result<()> {

@@ -28,10 +28,10 @@ pub struct StoreWriter {
 }
 
 impl StoreWriter {
-    pub(super) fn new(connection: Connection, lock: DataFolderLock, run_id: &str) -> Self {
+    pub(super) fn new(connection: Connection, lock: DataFolderLock, run_id: String) -> Self {
         Self {
             connection,
-            run_id: run_id.to_owned(),
+            run_id,
             run_marked: false,
             wal_pages: 0,
             _lock: lock,

@@ -174,13 +174,13 @@ impl LuaReplyReader {
         if !table_has_more_than_items(table) {
             return Ok(None);
         }
-        if let Value::Integer(_) | Value::Number(_) = raw_field(table, "double")? {
-            let number = match raw_field(table, "double")? {
-                Value::Number(number) => number,
-                Value::Integer(number) => number as f64,
-                _ => 0.0,
-            };
-            return Ok(Some(reply::bulk(format_float(number, 17))));
+        let double = match raw_field(table, "double")? {
+            Value::Number(number) => Some(number),
+            Value::Integer(number) => Some(number as f64),
+            _ => None,
+        };
+        if let Some(double) = double {
+            return Ok(Some(reply::bulk(format_float(double, 17))));
         }
         if let Value::Table(map) = raw_field(table, "map")? {
             return self.pairs(&map, depth, true).map(Some);

@@ -1,18 +1,21 @@
 //! Creates functions that scripts can call, and reads their arguments.
 
-use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
+use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use super::convert::tostring;
 use super::script_error::ScriptError;
 
-/// Creates a function that scripts can call.
-pub(super) fn create_host_function<R: IntoLuaMulti>(
+/// Adds a function that scripts can call to a library.
+pub(super) fn add_function<R: IntoLuaMulti>(
     lua: &Lua,
+    library: &Table,
+    name: &str,
     run: impl Fn(&Lua, &[Value]) -> Result<R, ScriptError> + Send + 'static,
-) -> mlua::Result<Function> {
-    lua.create_function(move |lua, mut args: MultiValue| {
+) -> mlua::Result<()> {
+    let function = lua.create_function(move |lua, mut args: MultiValue| {
         run(lua, args.make_contiguous()).map_err(|error| error.into_lua_error(lua))
-    })
+    })?;
+    library.raw_set(name, function)
 }
 
 /// A number argument. As in Lua's library, a string that contains a number is accepted.

@@ -12,7 +12,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmStat
 use parking_lot::Mutex;
 
 use super::ScriptLimits;
-use super::host_functions::{create_host_function, string_arg};
+use super::host_functions::{add_function, string_arg};
 use super::libraries::{bit, cjson, math_random};
 use super::redis_api::create_redis_table;
 use super::run_state::{InstructionBudget, SharedRunState};
@@ -78,7 +78,6 @@ impl LuaState {
         })
     }
 
-    /// Compiles a script.
     pub fn compile(&self, code: &[u8]) -> Result<Function, mlua::Error> {
         source_chunk(&self.lua, code, "@user_script").into_function()
     }
@@ -91,50 +90,35 @@ fn source_chunk<'a>(lua: &Lua, code: &'a [u8], name: &str) -> Chunk<'a> {
 /// Host functions for the prelude.
 fn prelude_functions(lua: &Lua) -> mlua::Result<Table> {
     let proxies = ReadOnlyProxies::default();
-    let table = lua.create_table()?;
-    table.raw_set("error_for_pcall", lua.create_function(error_for_pcall)?)?;
-    table.raw_set(
-        "compile",
-        create_host_function(lua, |lua, args: &[Value]| load_string(lua, args, "load"))?,
-    )?;
-    table.raw_set(
-        "loadstring",
-        create_host_function(lua, |lua, args: &[Value]| {
-            load_string(lua, args, "loadstring")
-        })?,
-    )?;
-    table.raw_set(
-        "reject_write",
-        create_host_function(lua, |_, _| Err::<(), _>(ScriptError::library(READ_ONLY)))?,
-    )?;
-    table.raw_set(
-        "undefined_global",
-        create_host_function(lua, |_, args: &[Value]| {
-            Err::<(), _>(undefined_global_error(args))
-        })?,
-    )?;
-    table.raw_set("collectgarbage", create_host_function(lua, collectgarbage)?)?;
+    let host = lua.create_table()?;
+    host.raw_set("error_for_pcall", lua.create_function(error_for_pcall)?)?;
     let shared = proxies.clone();
     let register_proxy = lua.create_function(move |_, (proxy, target): (Table, Table)| {
         shared.lock().insert(proxy.to_pointer().addr(), target);
         Ok(())
     })?;
-    table.raw_set("register_proxy", register_proxy)?;
+    host.raw_set("register_proxy", register_proxy)?;
+    add_function(lua, &host, "compile", |lua, args| {
+        load_string(lua, args, "load")
+    })?;
+    add_function(lua, &host, "loadstring", |lua, args| {
+        load_string(lua, args, "loadstring")
+    })?;
+    add_function(lua, &host, "reject_write", |_, _| {
+        Err::<(), _>(ScriptError::library(READ_ONLY))
+    })?;
+    add_function(lua, &host, "undefined_global", |_, args| {
+        Err::<(), _>(undefined_global_error(args))
+    })?;
+    add_function(lua, &host, "collectgarbage", collectgarbage)?;
     let shared = proxies.clone();
-    table.raw_set(
-        "rawget",
-        create_host_function(lua, move |_, args: &[Value]| rawget(&shared, args))?,
-    )?;
+    add_function(lua, &host, "rawget", move |_, args| rawget(&shared, args))?;
     let shared = proxies.clone();
-    table.raw_set(
-        "rawset",
-        create_host_function(lua, move |_, args: &[Value]| rawset(&shared, args))?,
-    )?;
-    table.raw_set(
-        "setmetatable",
-        create_host_function(lua, move |_, args: &[Value]| setmetatable(&proxies, args))?,
-    )?;
-    Ok(table)
+    add_function(lua, &host, "rawset", move |_, args| rawset(&shared, args))?;
+    add_function(lua, &host, "setmetatable", move |_, args| {
+        setmetatable(&proxies, args)
+    })?;
+    Ok(host)
 }
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";

@@ -76,12 +76,10 @@ pub(crate) struct ScriptEngine {
 }
 
 impl ScriptEngine {
-    /// Creates a script engine with the default limits.
     pub fn new() -> Self {
         Self::with_limits(ScriptLimits::default())
     }
 
-    /// Creates a script engine with these limits.
     pub fn with_limits(limits: ScriptLimits) -> Self {
         let budget = Arc::new(InstructionBudget::new(limits.max_instructions));
         let run_state = Arc::new(Mutex::new(ScriptRunState::new(budget.clone())));
@@ -255,48 +253,34 @@ impl ScriptEngine {
     }
 
     fn script_command(&mut self, args: Args<'_>) -> CommandResult {
-        let name = args[1];
-        let exactly = |count: usize, sub: &str| match args.len() == count {
-            true => Ok(()),
-            false => Err(CommandError::wrong_arity(&format!("script|{sub}"))),
-        };
-        if is_option(name, "LOAD") {
-            exactly(3, "load")?;
-            self.load(args[2])
-        } else if is_option(name, "EXISTS") {
-            if args.len() < 3 {
-                return Err(CommandError::wrong_arity("script|exists"));
+        const BAD_FLUSH: CommandError =
+            CommandError::from_static("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+        const NOT_BUSY: CommandError =
+            CommandError::from_static("NOTBUSY No scripts in execution right now.");
+        let name = args[1].to_ascii_lowercase();
+        let is_flush_mode = |mode: &&[u8]| is_option(mode, "SYNC") || is_option(mode, "ASYNC");
+        match (&name[..], &args[2..]) {
+            (b"load", [source]) => self.load(source),
+            (b"exists", shas @ [_, ..]) => Ok(reply::array(shas.iter().map(|sha| {
+                let sha = script_cache::parse_sha(sha);
+                reply::flag(sha.is_some_and(|sha| self.cache.contains(&sha)))
+            }))),
+            (b"flush", modes @ ([] | [_])) if modes.iter().all(is_flush_mode) => {
+                self.cache.clear();
+                let _ = self.lua_state.lua.gc_collect();
+                Ok(reply::OK)
             }
-            let exists = |sha: &&[u8]| {
-                script_cache::parse_sha(sha).is_some_and(|sha| self.cache.contains(&sha))
-            };
-            Ok(reply::array(
-                args[2..].iter().map(|sha| reply::flag(exists(sha))),
-            ))
-        } else if is_option(name, "FLUSH") {
-            if args.len() > 3
-                || args
-                    .get(2)
-                    .is_some_and(|mode| !is_option(mode, "SYNC") && !is_option(mode, "ASYNC"))
-            {
-                return Err(CommandError::from_static(
-                    "ERR SCRIPT FLUSH only support SYNC|ASYNC option",
-                ));
-            }
-            self.cache.clear();
-            let _ = self.lua_state.lua.gc_collect();
-            Ok(reply::OK)
-        } else if is_option(name, "KILL") {
-            exactly(2, "kill")?;
+            (b"flush", _) => Err(BAD_FLUSH),
             // A running script holds the engine's mutex, so no caller can get here while one runs.
-            Err(CommandError::from_static(
-                "NOTBUSY No scripts in execution right now.",
-            ))
-        } else {
-            Err(CommandError::new(format!(
+            (b"kill", []) => Err(NOT_BUSY),
+            (b"load" | b"exists" | b"kill", _) => Err(CommandError::wrong_arity(&format!(
+                "script|{}",
+                to_error_text(&name)
+            ))),
+            _ => Err(CommandError::new(format!(
                 "ERR unknown subcommand '{}'. Try SCRIPT HELP.",
-                to_error_text(name)
-            )))
+                to_error_text(args[1])
+            ))),
         }
     }
 

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::ScriptLimits;
 use super::convert::{LuaCallArg, LuaReply, tostring};
-use super::host_functions::create_host_function;
+use super::host_functions::add_function;
 use super::run_state::{SharedRunState, UNKNOWN_COMMAND, WRONG_ARG_COUNT};
 use super::script_cache::sha_of_source;
 use super::script_error::{ScriptError, error_table};
@@ -15,7 +15,6 @@ use crate::commands::table::find_command;
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 7 << 16 | 15;
 
-/// Creates the table `redis`.
 pub(super) fn create_redis_table(
     lua: &Lua,
     run_state: &SharedRunState,
@@ -25,8 +24,7 @@ pub(super) fn create_redis_table(
     add_call_functions(lua, &library, run_state, limits)?;
     add_reply_functions(lua, &library)?;
     add_setting_functions(lua, &library)?;
-    let log = create_host_function(lua, |_, args: &[Value]| log(args))?;
-    library.raw_set("log", log)?;
+    add_function(lua, &library, "log", |_, args| log(args))?;
     library.raw_set("REDIS_VERSION", VERSION)?;
     library.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
     for (level, name) in ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"]
@@ -54,27 +52,24 @@ fn add_call_functions(
     limits: ScriptLimits,
 ) -> mlua::Result<()> {
     let shared = run_state.clone();
-    let call_function = create_host_function(lua, move |lua, args: &[Value]| {
+    add_function(lua, library, "call", move |lua, args| {
         let reply = call(&shared, args)?;
         Ok(reply_to_lua(lua, reply, limits)?)
     })?;
     let shared = run_state.clone();
-    let pcall_function =
-        create_host_function(lua, move |lua, args: &[Value]| match call(&shared, args) {
+    add_function(lua, library, "pcall", move |lua, args| {
+        match call(&shared, args) {
             Ok(reply) => Ok(reply_to_lua(lua, reply, limits)?),
             Err(ScriptError::Command(text)) => Ok(error_table(lua, &text, true)?),
             Err(ScriptError::ApiMisuse(text)) => Ok(error_table(lua, &text, false)?),
             Err(other) => Err(other),
-        })?;
-    library.raw_set("call", call_function)?;
-    library.raw_set("pcall", pcall_function)
+        }
+    })
 }
 
 fn call(run_state: &SharedRunState, args: &[Value]) -> Result<redis::Value, ScriptError> {
     if args.is_empty() {
-        return Err(ScriptError::ApiMisuse(
-            "ERR Please specify at least one argument for this redis lib call".to_owned(),
-        ));
+        return misuse("ERR Please specify at least one argument for this redis lib call");
     }
     let call_args: SmallVec<[LuaCallArg; 8]> =
         args.iter().map(LuaCallArg::of).collect::<Result<_, _>>()?;
@@ -105,20 +100,16 @@ fn reply_to_lua(lua: &Lua, reply: redis::Value, limits: ScriptLimits) -> mlua::R
 
 fn add_reply_functions(lua: &Lua, library: &Table) -> mlua::Result<()> {
     const WRONG: &str = "ERR wrong number or type of arguments";
-    let error = create_host_function(lua, |lua, args: &[Value]| {
+    add_function(lua, library, "error_reply", |lua, args| {
         let [Value::String(text)] = args else {
             return Ok(error_table(lua, WRONG, false)?);
         };
         let text = text.to_string_lossy();
         let text = text.strip_prefix('-').unwrap_or(&text);
-        let text = if text.contains(' ') {
-            text.to_owned()
-        } else {
-            format!("ERR {text}")
-        };
-        Ok(error_table(lua, &text, false)?)
+        let code = if text.contains(' ') { "" } else { "ERR " };
+        Ok(error_table(lua, &format!("{code}{text}"), false)?)
     })?;
-    let status = create_host_function(lua, |lua, args: &[Value]| {
+    add_function(lua, library, "status_reply", |lua, args| {
         let [Value::String(text)] = args else {
             return Ok(error_table(lua, WRONG, false)?);
         };
@@ -126,63 +117,52 @@ fn add_reply_functions(lua: &Lua, library: &Table) -> mlua::Result<()> {
         table.raw_set("ok", text)?;
         Ok(Value::Table(table))
     })?;
-    let sha1hex = create_host_function(lua, |_, args: &[Value]| {
-        let [value] = args else {
-            return Err(ScriptError::ApiMisuse(
-                "ERR wrong number of arguments".to_owned(),
-            ));
-        };
-        let sha = match value {
-            Value::String(text) => sha_of_source(&text.as_bytes()),
-            Value::Integer(_) | Value::Number(_) => sha_of_source(tostring(value).as_bytes()),
-            _ => sha_of_source(b""),
+    add_function(lua, library, "sha1hex", |_, args| {
+        let sha = match args {
+            [Value::String(text)] => sha_of_source(&text.as_bytes()),
+            [number @ (Value::Integer(_) | Value::Number(_))] => {
+                sha_of_source(tostring(number).as_bytes())
+            }
+            [_] => sha_of_source(b""),
+            _ => return misuse("ERR wrong number of arguments"),
         };
         Ok(sha.to_string())
-    })?;
-    library.raw_set("error_reply", error)?;
-    library.raw_set("status_reply", status)?;
-    library.raw_set("sha1hex", sha1hex)
+    })
 }
 
 fn add_setting_functions(lua: &Lua, library: &Table) -> mlua::Result<()> {
-    let setresp = create_host_function(lua, |_, args: &[Value]| {
-        match args {
+    add_function(lua, library, "setresp", |_, args| match args {
         [Value::Integer(2)] => Ok(()),
-        [Value::Integer(3)] => Err(ScriptError::ApiMisuse(
-            "ERR redis.setresp(3) is not supported by the embedded engine; scripts get RESP2 replies".to_owned(),
-        )),
-        [_] => Err(ScriptError::ApiMisuse("ERR RESP version must be 2 or 3.".to_owned())),
-        _ => Err(ScriptError::ApiMisuse("ERR redis.setresp() requires one argument.".to_owned())),
-    }
+        [Value::Integer(3)] => misuse(
+            "ERR redis.setresp(3) is not supported by the embedded engine; scripts get RESP2 replies",
+        ),
+        [_] => misuse("ERR RESP version must be 2 or 3."),
+        _ => misuse("ERR redis.setresp() requires one argument."),
     })?;
-    let set_repl = create_host_function(lua, |_, args: &[Value]| match args {
+    add_function(lua, library, "set_repl", |_, args| match args {
         [Value::Integer(0..=3)] => Ok(()),
-        [_] => Err(ScriptError::ApiMisuse(
-            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE."
-                .to_owned(),
-        )),
-        _ => Err(ScriptError::ApiMisuse(
-            "ERR redis.set_repl() requires two arguments.".to_owned(),
-        )),
+        [_] => misuse(
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        ),
+        _ => misuse("ERR redis.set_repl() requires two arguments."),
     })?;
-    library.raw_set("setresp", setresp)?;
-    library.raw_set("set_repl", set_repl)?;
-    library.raw_set(
-        "replicate_commands",
-        create_host_function(lua, |_, _| Ok(true))?,
-    )?;
-    library.raw_set("breakpoint", create_host_function(lua, |_, _| Ok(false))?)?;
-    library.raw_set("debug", create_host_function(lua, |_, _| Ok(()))?)
+    add_function(lua, library, "replicate_commands", |_, _| Ok(true))?;
+    add_function(lua, library, "breakpoint", |_, _| Ok(false))?;
+    add_function(lua, library, "debug", |_, _| Ok(()))
+}
+
+fn misuse<T>(text: &str) -> Result<T, ScriptError> {
+    Err(ScriptError::ApiMisuse(text.to_owned()))
 }
 
 /// `redis.log(level, text, ...)`.
 fn log(args: &[Value]) -> Result<(), ScriptError> {
-    let misuse = |text: &str| Err(ScriptError::ApiMisuse(text.to_owned()));
+    const TOO_FEW: &str = "ERR redis.log() requires two arguments or more.";
     let [level, texts @ ..] = args else {
-        return misuse("ERR redis.log() requires two arguments or more.");
+        return misuse(TOO_FEW);
     };
     if texts.is_empty() {
-        return misuse("ERR redis.log() requires two arguments or more.");
+        return misuse(TOO_FEW);
     }
     let (Value::Integer(_) | Value::Number(_)) = level else {
         return misuse("ERR First argument must be a number (log level).");

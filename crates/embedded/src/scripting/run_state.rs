@@ -27,9 +27,7 @@ pub(super) type SharedRunState = Arc<Mutex<ScriptRunState>>;
 pub(super) struct ScriptRunState {
     /// The database while a script runs, an empty one otherwise.
     pub db: Db,
-    /// SHA-1 of the running script.
     pub sha: Digest,
-    /// Whether the script may not write.
     pub read_only: bool,
     /// Keys that the script declared. Set only in strict mode, which allows no other keys.
     pub declared_keys: Option<Vec<Vec<u8>>>,
@@ -49,7 +47,6 @@ impl ScriptRunState {
         }
     }
 
-    /// Runs a command for the script.
     pub fn call(
         &mut self,
         command: &CommandSpec,

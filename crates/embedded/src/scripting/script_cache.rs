@@ -18,7 +18,6 @@ use crate::scripting::native::NativeScript;
 /// Number of scripts at which `SCRIPT LOAD` is rejected.
 const MAX_SCRIPTS: usize = 2_000;
 
-/// A compiled script.
 #[derive(Clone)]
 pub(super) struct CompiledScript {
     pub function: Function,
@@ -32,7 +31,6 @@ struct CachedScript {
     loaded: bool,
 }
 
-/// All compiled scripts.
 pub(super) struct ScriptCache {
     scripts: HashMap<Digest, CachedScript, RandomState>,
     /// Scripts that came with `EVAL`, oldest first. Some may have been loaded since.
@@ -73,7 +71,6 @@ impl ScriptCache {
         }
     }
 
-    /// Whether one more script can be loaded.
     pub fn can_load(&self) -> bool {
         self.scripts.len() < MAX_SCRIPTS
     }

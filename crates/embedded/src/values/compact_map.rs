@@ -30,7 +30,6 @@ impl<V> Default for CompactMap<V> {
 }
 
 impl<V> CompactMap<V> {
-    /// Number of items.
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Small(items) => items.len(),
@@ -38,12 +37,10 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Value of `key`.
     pub fn get(&self, key: &[u8]) -> Option<&V> {
         match &self.0 {
             Repr::Small(items) => items.iter().find(|(k, _)| **k == *key).map(|(_, v)| v),
@@ -62,12 +59,10 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Whether the map contains `key`.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.get(key).is_some()
     }
 
-    /// Item at a position.
     pub fn get_index(&self, position: usize) -> Option<(&SharedBytes, &V)> {
         match &self.0 {
             Repr::Small(items) => items.get(position).map(|(k, v)| (k, v)),
@@ -75,7 +70,6 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// All items by position.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&SharedBytes, &V)> {
         (0..self.len()).filter_map(|position| self.get_index(position))
     }
@@ -100,7 +94,6 @@ impl<V> CompactMap<V> {
         }
     }
 
-    /// Removes an item.
     pub fn remove(&mut self, key: &[u8]) -> Option<(SharedBytes, V)> {
         match &mut self.0 {
             Repr::Small(items) => {

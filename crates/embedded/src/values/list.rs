@@ -34,12 +34,10 @@ impl List {
         }
     }
 
-    /// Whether changes of this list are not written to disk.
     pub fn is_memory_only(&self) -> bool {
         self.memory_only
     }
 
-    /// Sets whether changes of this list are not written to disk.
     pub fn set_memory_only(&mut self, memory_only: bool) {
         self.memory_only = memory_only;
     }
@@ -54,14 +52,8 @@ impl List {
         &self.items
     }
 
-    /// Length of the list.
     pub fn len(&self) -> usize {
         self.items.len()
-    }
-
-    /// Whether the list is empty.
-    pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
     }
 
     /// Number of the item at `index`.
@@ -69,31 +61,35 @@ impl List {
         self.head_number.wrapping_add_unsigned(index as u64)
     }
 
-    /// Adds an item at the head and returns its number.
-    pub fn push_front(&mut self, item: SharedBytes) -> i64 {
-        self.head_number = self.head_number.wrapping_sub(1);
-        self.items.push_front(item);
-        self.head_number
+    /// Adds an item and returns its number.
+    pub fn push(&mut self, end: ListEnd, item: SharedBytes) -> i64 {
+        match end {
+            ListEnd::Head => {
+                self.head_number = self.head_number.wrapping_sub(1);
+                self.items.push_front(item);
+                self.head_number
+            }
+            ListEnd::Tail => {
+                self.items.push_back(item);
+                self.item_number(self.items.len() - 1)
+            }
+        }
     }
 
-    /// Adds an item at the tail and returns its number.
-    pub fn push_back(&mut self, item: SharedBytes) -> i64 {
-        self.items.push_back(item);
-        self.item_number(self.items.len() - 1)
-    }
-
-    /// Removes the item at the head and returns it with its number.
-    pub fn pop_front(&mut self) -> Option<(i64, SharedBytes)> {
-        let item = self.items.pop_front()?;
-        let number = self.head_number;
-        self.head_number = self.head_number.wrapping_add(1);
-        Some((number, item))
-    }
-
-    /// Removes the item at the tail and returns it with its number.
-    pub fn pop_back(&mut self) -> Option<(i64, SharedBytes)> {
-        let item = self.items.pop_back()?;
-        Some((self.item_number(self.items.len()), item))
+    /// Removes an item and returns it with its number.
+    pub fn pop(&mut self, end: ListEnd) -> Option<(i64, SharedBytes)> {
+        match end {
+            ListEnd::Head => {
+                let item = self.items.pop_front()?;
+                let number = self.head_number;
+                self.head_number = number.wrapping_add(1);
+                Some((number, item))
+            }
+            ListEnd::Tail => {
+                let item = self.items.pop_back()?;
+                Some((self.item_number(self.items.len()), item))
+            }
+        }
     }
 
     /// Replaces the item at `index`. Returns whether there is one.

@@ -20,18 +20,13 @@ pub type Hash = CompactMap<SharedBytes>;
 /// Members in no particular order.
 pub type Set = CompactMap<()>;
 
-/// StoredValue of a key: one of the five Redis types.
+/// Value of a key: one of the five Redis types.
 #[derive(Debug, Clone)]
 pub enum StoredValue {
-    /// A string or counter.
     String(StringValue),
-    /// A list.
     List(Box<List>),
-    /// A hash.
     Hash(Hash),
-    /// A set.
     Set(Set),
-    /// A sorted set.
     ZSet(ZSet),
 }
 
@@ -66,7 +61,6 @@ impl ValueType {
 }
 
 impl StoredValue {
-    /// Type of this value.
     pub fn value_type(&self) -> ValueType {
         match self {
             Self::String(_) => ValueType::String,
@@ -77,7 +71,6 @@ impl StoredValue {
         }
     }
 
-    /// The string, if this value is one.
     pub fn as_string(&self) -> Option<&StringValue> {
         match self {
             Self::String(text) => Some(text),
@@ -109,7 +102,6 @@ impl StoredValue {
 
 /// Type that consists of items. Empty collections do not exist: a key is deleted with its last item.
 pub trait Collection: Default {
-    /// Type of the collection.
     const TYPE: ValueType;
     /// This collection inside a value.
     fn from_value(value: &StoredValue) -> Option<&Self>;
@@ -117,8 +109,7 @@ pub trait Collection: Default {
     fn from_value_mut(value: &mut StoredValue) -> Option<&mut Self>;
     /// Wraps the collection as a value.
     fn into_value(self) -> StoredValue;
-    /// Whether the collection is empty, so that its key must be deleted.
-    fn is_empty_collection(&self) -> bool;
+    fn len(&self) -> usize;
 }
 
 macro_rules! collection {
@@ -141,8 +132,8 @@ macro_rules! collection {
                 let $value = self;
                 StoredValue::$kind($into)
             }
-            fn is_empty_collection(&self) -> bool {
-                self.is_empty()
+            fn len(&self) -> usize {
+                self.len()
             }
         }
     };

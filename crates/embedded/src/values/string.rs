@@ -16,7 +16,6 @@ pub enum StringValue {
 }
 
 impl StringValue {
-    /// Bytes of the string.
     pub fn to_bytes(&self) -> StringBytes<'_> {
         match self {
             Self::Int(n) => StringBytes::Int(format_int(*n)),
@@ -24,7 +23,6 @@ impl StringValue {
         }
     }
 
-    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.to_bytes().len()
     }

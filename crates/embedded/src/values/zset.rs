@@ -64,7 +64,6 @@ impl Default for ZSet {
 }
 
 impl ZSet {
-    /// Number of members.
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::Small(items) => items.len(),
@@ -72,12 +71,10 @@ impl ZSet {
         }
     }
 
-    /// Whether the sorted set is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Score of a member.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
             Repr::Small(items) => items.iter().find(|(_, m)| **m == *member).map(|(s, _)| s.0),
@@ -147,7 +144,6 @@ impl ZSet {
         }
     }
 
-    /// Removes a member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         match &mut self.0 {
             Repr::Small(items) => {
@@ -180,7 +176,6 @@ impl ZSet {
             .map(|score| self.count_before(score, member))
     }
 
-    /// Member at a rank.
     pub fn get_rank(&self, rank: usize) -> Option<(&SharedBytes, f64)> {
         match &self.0 {
             Repr::Small(items) => items.get(rank).map(|(s, m)| (m, s.0)),

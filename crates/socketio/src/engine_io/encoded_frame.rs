@@ -1,4 +1,8 @@
 //! Encoded packets: complete WebSocket frames, shared by all clients that receive them.
+//!
+//! Invariants:
+//! 1. A packet for many clients of the main namespace is encoded once. Its copy without the offset is encoded once too.
+//! 2. The bytes of a recoverable frame are charged to the memory budget until its last receiver has dropped it.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,8 @@
 //! Engine.IO server: opens and closes sessions.
+//!
+//! Invariants:
+//! 1. Each session in the table holds one reservation of `max_sessions`, and one of its IP address.
+//! 2. After `stop_accepting` no session is opened.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

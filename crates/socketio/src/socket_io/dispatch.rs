@@ -1,4 +1,8 @@
 //! Dispatches packets, one after the other.
+//!
+//! Invariants:
+//! 1. At most one packet of a session is being handled. A packet that arrives meanwhile waits in the inbox.
+//! 2. A drain task exists only while a future of the handler is pending.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};

@@ -1,4 +1,8 @@
 //! End of a socket: detached from a closed session, held for recovery, disconnected.
+//!
+//! Invariants:
+//! 1. A socket leaves its session once, and is then held or ended by the code that took it.
+//! 2. No lock is held while the handler is called.
 
 use std::sync::Arc;
 

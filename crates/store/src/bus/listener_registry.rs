@@ -6,12 +6,12 @@
 //! 2. No lock is held while a listener is called or dropped.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::RwLock;
+use smallvec::SmallVec;
 
 use super::listener::BusListener;
 use super::{BusEvent, ChannelName};
@@ -32,12 +32,10 @@ pub(crate) struct BusTopic {
 }
 
 impl BusTopic {
-    /// Command that subscribes to the topic.
     pub(crate) fn subscribe(&self) -> redis::Cmd {
         self.cmd(["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"])
     }
 
-    /// Command that unsubscribes from the topic.
     pub(crate) fn unsubscribe(&self) -> redis::Cmd {
         self.cmd(["UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"])
     }
@@ -49,40 +47,8 @@ impl BusTopic {
     }
 }
 
-/// Listeners of a topic. Most topics have one.
-#[derive(Clone)]
-enum TopicListeners {
-    One(Arc<dyn BusListener>),
-    Many(Arc<[Arc<dyn BusListener>]>),
-}
-
-impl TopicListeners {
-    fn all(&self) -> &[Arc<dyn BusListener>] {
-        match self {
-            Self::One(listener) => std::slice::from_ref(listener),
-            Self::Many(listeners) => listeners,
-        }
-    }
-
-    fn with_added(&self, listener: &Arc<dyn BusListener>) -> Self {
-        let listeners = self.all().iter().chain([listener]);
-        Self::Many(listeners.cloned().collect())
-    }
-
-    /// A copy without this listener, `None` if it was the only one.
-    fn with_removed(&self, listener: &Arc<dyn BusListener>) -> Option<Self> {
-        let others = self
-            .all()
-            .iter()
-            .filter(|other| !is_same_listener(other, listener));
-        let others: Vec<_> = others.cloned().collect();
-        match others.len() {
-            0 => None,
-            1 => others.into_iter().next().map(Self::One),
-            _ => Some(Self::Many(others.into())),
-        }
-    }
-}
+/// Listeners of a topic. Most topics have one, which needs no allocation.
+type TopicListeners = SmallVec<[Arc<dyn BusListener>; 1]>;
 
 /// Compares the addresses only, because a type can have several vtables.
 fn is_same_listener(one: &Arc<dyn BusListener>, other: &Arc<dyn BusListener>) -> bool {
@@ -104,19 +70,10 @@ impl ListenerRegistry {
         while_locked: impl FnOnce(),
     ) {
         let mut topics = self.topics[topic.kind as usize].write();
-        let before = match topics.entry(topic.name.clone()) {
-            Entry::Vacant(entry) => {
-                entry.insert(TopicListeners::One(Arc::clone(listener)));
-                None
-            }
-            Entry::Occupied(mut entry) => {
-                let listeners = entry.get().with_added(listener);
-                Some(entry.insert(listeners))
-            }
-        };
+        let listeners = topics.entry(topic.name.clone()).or_default();
+        listeners.push(Arc::clone(listener));
         while_locked();
         drop(topics);
-        drop(before);
         // `close` sets the flag before it visits the listeners, so one of the two calls `on_close`.
         if self.closed.load(Ordering::Acquire) {
             listener.on_close();
@@ -134,14 +91,14 @@ impl ListenerRegistry {
         let Some(listeners) = topics.get_mut(&topic.name) else {
             return;
         };
-        let removed = match listeners.with_removed(listener) {
-            Some(others) => Some(std::mem::replace(listeners, others)),
-            None => {
-                let removed = topics.remove(&topic.name);
-                if_last();
-                removed
-            }
-        };
+        let place = listeners
+            .iter()
+            .position(|other| is_same_listener(other, listener));
+        let removed = place.map(|place| listeners.swap_remove(place));
+        if listeners.is_empty() {
+            topics.remove(&topic.name);
+            if_last();
+        }
         drop(topics);
         drop(removed);
     }
@@ -168,7 +125,6 @@ impl ListenerRegistry {
             payload,
         };
         listeners
-            .all()
             .iter()
             .for_each(|listener| listener.on_event(&event));
     }
@@ -179,7 +135,6 @@ impl ListenerRegistry {
         topics.get_key_value(name).map(|(name, _)| name.clone())
     }
 
-    /// Names of all topics of a kind.
     pub(crate) fn list_names(&self, kind: TopicKind) -> Vec<ChannelName> {
         self.topics[kind as usize].read().keys().cloned().collect()
     }
@@ -190,7 +145,7 @@ impl ListenerRegistry {
             .read()
             .get(&topic.name)
             .cloned();
-        for listener in found.iter().flat_map(TopicListeners::all) {
+        for listener in found.iter().flatten() {
             listener.on_event(&BusEvent::MaybeMissed);
         }
     }
@@ -211,7 +166,7 @@ impl ListenerRegistry {
     fn for_each_listener(&self, work: impl Fn(&dyn BusListener)) {
         for topics in &self.topics {
             let all: Vec<TopicListeners> = topics.read().values().cloned().collect();
-            for listener in all.iter().flat_map(TopicListeners::all) {
+            for listener in all.iter().flatten() {
                 work(&**listener);
             }
         }

@@ -173,7 +173,6 @@ impl ServerConnector {
     }
 }
 
-/// Builds a timeout error.
 pub(crate) fn timeout_error(what: &'static str) -> RedisError {
     std::io::Error::new(std::io::ErrorKind::TimedOut, what).into()
 }

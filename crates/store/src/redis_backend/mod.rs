@@ -144,7 +144,6 @@ impl RedisBackend {
         join_all(queries).await
     }
 
-    /// Pools of all primaries.
     pub(crate) fn primary_pools(&self) -> Vec<Arc<PrimaryPool>> {
         match &self.deployment {
             RedisDeployment::Single(pool) => vec![Arc::clone(pool)],
@@ -167,7 +166,6 @@ impl RedisBackend {
         }
     }
 
-    /// Closes all connections.
     pub(crate) fn close(&self) {
         if let RedisDeployment::Cluster(cluster) = &self.deployment {
             cluster.close();

@@ -1,4 +1,4 @@
-//! What a server says about itself: version, role, and which run of the process it is.
+//! Properties of a server as it reports them: version, role, and the incarnation of its process.
 
 use redis::aio::MultiplexedConnection;
 use redis::{InfoDict, RedisResult, Value};

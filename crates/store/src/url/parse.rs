@@ -21,24 +21,23 @@ impl FromStr for StoreUrl {
 
     fn from_str(text: &str) -> Result<Self, StoreUrlError> {
         let text = text.trim();
-        let (scheme, rest) = text
-            .split_once(':')
-            .ok_or_else(|| StoreUrlError::NoScheme(redact_password(text)))?;
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| no_scheme_error(text))?;
         let scheme = scheme.to_ascii_lowercase();
         let scheme = scheme
             .replace("valkeys", "rediss")
             .replace("valkey", "redis");
         if !SCHEMES.contains(&scheme.as_str()) {
-            let suggestion = nearest_scheme(&scheme);
-            return Err(StoreUrlError::UnknownScheme {
-                found: redact_password(&scheme),
-                suggestion,
-            });
+            let (found, suggestion) = (redact_password(&scheme), nearest_scheme(&scheme));
+            return error(format!(
+                "has the unknown scheme `{found}`: did you mean `{suggestion}`?"
+            ));
         }
         if scheme == "embedded" {
             return match rest.trim_start_matches('/') {
                 "" => Ok(Self::Embedded),
-                rest => Err(StoreUrlError::EmbeddedWithPath(rest.to_owned())),
+                rest => error(format!(
+                    "`embedded:` must have nothing after the colon, found `{rest}`: the folder is set by `server.data`"
+                )),
             };
         }
         StoreUrlParts::split(&scheme, rest)?.build()
@@ -68,19 +67,13 @@ impl<'a> StoreUrlParts<'a> {
             None => (rest, if secure { StoreTls::On } else { StoreTls::Off }),
             Some((rest, "insecure")) if secure => (rest, StoreTls::Insecure),
             Some((_, mark)) => {
-                return Err(StoreUrlError::UnexpectedPart {
-                    found: format!("#{mark}"),
-                    scheme: scheme.to_owned(),
-                    hint: "only `#insecure` with a `rediss` scheme is known",
-                });
+                let hint = "only `#insecure` with a `rediss` scheme is known";
+                return unexpected_part(scheme, &format!("#{mark}"), hint);
             }
         };
         if let Some((_, query)) = rest.split_once('?') {
-            return Err(StoreUrlError::UnexpectedPart {
-                found: format!("?{query}"),
-                scheme: scheme.to_owned(),
-                hint: "set options in the [store] section instead",
-            });
+            let hint = "set options in the [store] section instead";
+            return unexpected_part(scheme, &format!("?{query}"), hint);
         }
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
         let port = if scheme.ends_with("+sentinel") {
@@ -89,9 +82,8 @@ impl<'a> StoreUrlParts<'a> {
             REDIS_PORT
         };
         let hosts = hosts.split(',').map(|host| {
-            ServerAddress::parse(host.trim(), port)?.ok_or_else(|| StoreUrlError::MissingHost {
-                scheme: scheme.to_owned(),
-                port,
+            ServerAddress::parse(host.trim(), port)?.ok_or_else(|| {
+                StoreUrlError(format!("has no host: write `{scheme}://host:{port}`"))
             })
         });
         let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
@@ -113,14 +105,8 @@ impl<'a> StoreUrlParts<'a> {
             mut hosts,
             path,
         } = self;
-        let rest = |found: &[&str], hint| {
-            let found = format!("/{}", found.join("/"));
-            Err(StoreUrlError::UnexpectedPart {
-                found,
-                scheme: scheme.to_owned(),
-                hint,
-            })
-        };
+        let rest =
+            |found: &[&str], hint| unexpected_part(scheme, &format!("/{}", found.join("/")), hint);
         if scheme.ends_with("+cluster") {
             return match path.as_slice() {
                 [] | ["0"] => Ok(StoreUrl::Cluster {
@@ -133,7 +119,6 @@ impl<'a> StoreUrlParts<'a> {
         }
         if scheme.ends_with("+sentinel") {
             return match path.as_slice() {
-                [] => Err(StoreUrlError::MissingPrimaryName(scheme.to_owned())),
                 [primary, database @ ..] if database.len() < 2 => Ok(StoreUrl::Sentinel {
                     tls,
                     credentials,
@@ -142,11 +127,15 @@ impl<'a> StoreUrlParts<'a> {
                     database: parse_database(database.first())?,
                 }),
                 [_, _, more @ ..] => rest(more, "the path is `/primary/database`"),
-                [_, ..] => Err(StoreUrlError::MissingPrimaryName(scheme.to_owned())),
+                _ => error(format!(
+                    "does not name the primary: write `{scheme}://host:26379/primary`, with the name that the sentinels use"
+                )),
             };
         }
         if hosts.len() > 1 {
-            return Err(StoreUrlError::SeveralHosts(scheme.to_owned()));
+            return error(format!(
+                "names several hosts: write `{scheme}+cluster://` for a Cluster or `{scheme}+sentinel://` for sentinels"
+            ));
         }
         match path.as_slice() {
             database if database.len() < 2 => Ok(StoreUrl::Redis {
@@ -162,8 +151,29 @@ impl<'a> StoreUrlParts<'a> {
 
 fn parse_database(text: Option<&&str>) -> Result<u32, StoreUrlError> {
     let Some(text) = text else { return Ok(0) };
-    text.parse()
-        .map_err(|_| StoreUrlError::InvalidDatabase((*text).to_owned()))
+    text.parse().or_else(|_| {
+        error(format!(
+            "has the database `{text}`: a database is a number such as 0"
+        ))
+    })
+}
+
+fn error<T>(problem: impl Into<String>) -> Result<T, StoreUrlError> {
+    Err(StoreUrlError(problem.into()))
+}
+
+fn no_scheme_error(text: &str) -> StoreUrlError {
+    StoreUrlError(format!(
+        "`{}` has no scheme: write `embedded:`, `redis://host:6379/0`, `redis+sentinel://host:26379/primary` or \
+         `redis+cluster://host:6379`",
+        redact_password(text)
+    ))
+}
+
+fn unexpected_part<T>(scheme: &str, found: &str, hint: &str) -> Result<T, StoreUrlError> {
+    error(format!(
+        "ends in `{found}`, which `{scheme}` does not allow: {hint}"
+    ))
 }
 
 fn nearest_scheme(scheme: &str) -> &'static str {
@@ -179,8 +189,12 @@ fn redact_password(text: &str) -> String {
 
 impl StoreCredentials {
     fn parse(text: &str, scheme: &str) -> Result<Self, StoreUrlError> {
-        let no_colon = || StoreUrlError::InvalidCredentials(scheme.to_owned());
-        let (user, password) = text.split_once(':').ok_or_else(no_colon)?;
+        let Some((user, password)) = text.split_once(':') else {
+            return error(format!(
+                "has credentials without `:`: write `{scheme}://user:password@host`, or \
+                 `{scheme}://:password@host` without a user"
+            ));
+        };
         let user = percent_decode(user)?;
         Ok(Self {
             user: Some(user).filter(|user| !user.is_empty()),
@@ -190,22 +204,22 @@ impl StoreCredentials {
 }
 
 fn percent_decode(text: &str) -> Result<String, StoreUrlError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok())
-            .ok_or(StoreUrlError::InvalidPercentEncoding)?;
-        bytes.push(byte);
-        rest = &rest[2..];
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let byte = part
+            .get(..2)
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.ok_or_else(invalid_percent_error)?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
     }
-    String::from_utf8(bytes).map_err(|_| StoreUrlError::InvalidPercentEncoding)
+    String::from_utf8(bytes).map_err(|_| invalid_percent_error())
+}
+
+fn invalid_percent_error() -> StoreUrlError {
+    let problem =
+        "has an invalid `%` sequence in its user or password: write `%25` for a percent sign";
+    StoreUrlError(problem.to_owned())
 }
 
 impl ServerAddress {
@@ -225,12 +239,15 @@ impl ServerAddress {
             Some(port) => match port.parse() {
                 Ok(number) if number > 0 => number,
                 // Any other text could be a password that was given without a host, so it is not printed.
-                _ if port.len() < 6 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    return Err(StoreUrlError::InvalidPort(format!("the port `{port}`")));
-                }
                 _ => {
-                    return Err(StoreUrlError::InvalidPort(
-                        "a port that is not a number".to_owned(),
+                    let is_number =
+                        port.len() < 6 && port.bytes().all(|byte| byte.is_ascii_digit());
+                    let shown: &str = match is_number {
+                        true => &format!("the port `{port}`"),
+                        false => "a port that is not a number",
+                    };
+                    return error(format!(
+                        "has {shown}: a port is a number between 1 and 65535"
                     ));
                 }
             },

@@ -71,12 +71,6 @@ pub fn zmscore(db: &mut Db, args: Args<'_>) -> CommandResult {
     Ok(array(args[2..].iter().map(one)))
 }
 
-pub fn zcard(db: &mut Db, args: Args<'_>) -> CommandResult {
-    Ok(integer(
-        db.get_collection::<ZSet>(args[1])?.map_or(0, ZSet::len),
-    ))
-}
-
 pub fn zrank(db: &mut Db, args: Args<'_>, reverse: bool) -> CommandResult {
     let zset = db.get_collection::<ZSet>(args[1])?;
     let rank = zset.and_then(|zset| {

@@ -30,7 +30,6 @@ impl ScoreBound {
     }
 }
 
-/// A range by score.
 #[derive(Debug)]
 pub struct ScoreRange {
     min: ScoreBound,
@@ -38,7 +37,6 @@ pub struct ScoreRange {
 }
 
 impl ScoreRange {
-    /// Parses both bounds.
     pub fn parse(min: &[u8], max: &[u8]) -> Result<Self, CommandError> {
         let bounds = ScoreBound::parse(min).zip(ScoreBound::parse(max));
         let (min, max) =
@@ -90,7 +88,6 @@ pub struct LexRange<'a> {
 }
 
 impl<'a> LexRange<'a> {
-    /// Parses both bounds.
     pub fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, CommandError> {
         let bounds = LexBound::parse(min).zip(LexBound::parse(max));
         let (min, max) = bounds.ok_or(CommandError::from_static(

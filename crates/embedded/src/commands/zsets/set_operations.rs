@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use crate::commands::args::{Args, OptionArgs, is_option};
-use crate::commands::count_args::{NEGATIVE_LIMIT, parse_count};
+use crate::commands::count_args::parse_limit;
 use crate::commands::reply::integer;
 use crate::db::Db;
 use crate::error::{CommandError, CommandResult, SYNTAX_ERROR, WRONG_TYPE};
@@ -15,7 +15,6 @@ use crate::values::{Score, Set, SharedBytes, StoredValue, ZSet};
 
 use super::members_reply;
 
-/// One input.
 #[derive(Clone, Copy)]
 enum ZsetInput<'a> {
     Absent,
@@ -49,7 +48,6 @@ impl<'a> ZsetInput<'a> {
     }
 }
 
-/// Inputs of several keys.
 fn inputs_of_keys<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<ZsetInput<'a>>, CommandError> {
     for key in keys {
         match db.entry(key).map(|entry| &entry.value) {
@@ -182,8 +180,7 @@ impl<'a> ZsetOperationArgs<'a> {
             } else if target == ZsetResultTarget::Reply && is_option(option, "WITHSCORES") {
                 self.with_scores = true;
             } else if target == ZsetResultTarget::Count && is_option(option, "LIMIT") {
-                let limit = parse_count(0, options.next_value()?, NEGATIVE_LIMIT)?;
-                self.limit = if limit == 0 { usize::MAX } else { limit };
+                self.limit = parse_limit(options.next_value()?)?;
             } else {
                 return Err(SYNTAX_ERROR);
             }

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use crate::scripting::host_functions::{create_host_function, number_arg};
+use crate::scripting::host_functions::{add_function, number_arg};
 use crate::scripting::script_error::ScriptError;
 
 /// The lowest 32 bits of a number. Fractions round to even.
@@ -18,7 +18,6 @@ fn to_signed(bits: u32) -> f64 {
 type BinaryOp = fn(u32, u32) -> u32;
 type UnaryOp = fn(u32) -> u32;
 
-/// Creates the library table.
 pub(in crate::scripting) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     let folds: [(&'static str, BinaryOp); 3] = [
@@ -27,14 +26,13 @@ pub(in crate::scripting) fn library(lua: &Lua) -> mlua::Result<Table> {
         ("bxor", |a, b| a ^ b),
     ];
     for (name, fold) in folds {
-        let run = create_host_function(lua, move |_, args: &[Value]| {
+        add_function(lua, &library, name, move |_, args| {
             let first = bits_arg(args, 1, name)?;
             let all = (2..=args.len()).try_fold(first, |all, at| {
                 Ok::<_, ScriptError>(fold(all, bits_arg(args, at, name)?))
             })?;
             Ok(to_signed(all))
         })?;
-        library.raw_set(name, run)?;
     }
     let shifts: [(&'static str, BinaryOp); 5] = [
         ("lshift", |a, n| a << n),
@@ -44,13 +42,10 @@ pub(in crate::scripting) fn library(lua: &Lua) -> mlua::Result<Table> {
         ("ror", u32::rotate_right),
     ];
     for (name, shift) in shifts {
-        let run = create_host_function(lua, move |_, args: &[Value]| {
-            Ok(to_signed(shift(
-                bits_arg(args, 1, name)?,
-                bits_arg(args, 2, name)? & 31,
-            )))
+        add_function(lua, &library, name, move |_, args| {
+            let bits = bits_arg(args, 1, name)?;
+            Ok(to_signed(shift(bits, bits_arg(args, 2, name)? & 31)))
         })?;
-        library.raw_set(name, run)?;
     }
     let singles: [(&'static str, UnaryOp); 3] = [
         ("tobit", |a| a),
@@ -58,15 +53,11 @@ pub(in crate::scripting) fn library(lua: &Lua) -> mlua::Result<Table> {
         ("bswap", u32::swap_bytes),
     ];
     for (name, single) in singles {
-        let run = create_host_function(lua, move |_, args: &[Value]| {
+        add_function(lua, &library, name, move |_, args| {
             Ok(to_signed(single(bits_arg(args, 1, name)?)))
         })?;
-        library.raw_set(name, run)?;
     }
-    library.raw_set(
-        "tohex",
-        create_host_function(lua, |_, args: &[Value]| tohex(args))?,
-    )?;
+    add_function(lua, &library, "tohex", |_, args| tohex(args))?;
     Ok(library)
 }
 

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use crate::scripting::host_functions::{create_host_function, number_arg};
+use crate::scripting::host_functions::{add_function, number_arg};
 use crate::scripting::run_state::SharedRunState;
 use crate::scripting::script_error::ScriptError;
 
@@ -38,7 +38,7 @@ pub(in crate::scripting) fn install(
     run_state: &SharedRunState,
 ) -> mlua::Result<()> {
     let shared = run_state.clone();
-    let random = create_host_function(lua, move |_, args: &[Value]| {
+    add_function(lua, math, "random", move |_, args| {
         let unit = shared.lock().random.next();
         match args.len() {
             0 => Ok(unit),
@@ -63,11 +63,9 @@ pub(in crate::scripting) fn install(
         }
     })?;
     let shared = run_state.clone();
-    let seed = create_host_function(lua, move |_, args: &[Value]| {
+    add_function(lua, math, "randomseed", move |_, args| {
         let seed = number_arg(args, 1, "randomseed")?;
         shared.lock().random = Lrand48::seeded(seed as i64 as i32);
         Ok(Value::Nil)
-    })?;
-    math.raw_set("random", random)?;
-    math.raw_set("randomseed", seed)
+    })
 }

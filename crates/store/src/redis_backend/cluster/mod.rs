@@ -65,7 +65,6 @@ struct ClusterPools {
 }
 
 impl ClusterPools {
-    /// Pool of a primary.
     fn pool_of(&self, address: &ServerAddress) -> Option<&Arc<PrimaryPool>> {
         let mut primaries = self.topology.primaries.iter();
         let index = primaries.position(|primary| primary == address)?;
@@ -170,7 +169,6 @@ impl ClusterBackend {
         Arc::clone(pool)
     }
 
-    /// Pools of all primaries.
     pub(crate) fn all_pools(&self) -> Vec<Arc<PrimaryPool>> {
         self.core.pools.load().pools.clone()
     }

@@ -40,7 +40,6 @@ pub(crate) enum ReplyMerge {
     LogicalAnd,
 }
 
-/// Route of a command.
 pub(crate) fn route_command(cmd: &Cmd) -> CommandRoute {
     let args: Vec<&[u8]> = cmd
         .args_iter()

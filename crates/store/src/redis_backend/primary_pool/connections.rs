@@ -88,7 +88,6 @@ impl PrimaryPoolInner {
         pipe.exec_async(con).await
     }
 
-    /// Installs a new connection.
     pub(crate) fn install_connection(&self, holder_index: usize, conn: ServerConnection) {
         let conn = Arc::new(conn);
         telemetry::connected(&conn.server, &conn.info.version);
@@ -132,7 +131,6 @@ impl PrimaryPoolInner {
         holder.wake_supervisor.notify_one();
     }
 
-    /// Whether the holder has no connection.
     pub(crate) fn is_disconnected(&self, holder_index: usize) -> bool {
         self.holders[holder_index].connection.load().is_none()
     }

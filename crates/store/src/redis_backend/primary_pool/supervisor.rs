@@ -1,6 +1,19 @@
 //! Supervises the connections of a pool: replaces discarded connections without a limit, detects dead ones, follows
 //! failovers.
 //!
+//! ```text
+//!                    ┌── failed: wait 50 ms × attempt, at most 2 s ──┐
+//!                    ▼                                               │
+//!  Disconnected ── connect: find the primary, check its role, load the scripts, reconcile the epoch
+//!    ▲                                                               │ succeeded: installed, breaker closed
+//!    │                                                               ▼
+//!    ├── heartbeat failed or late, I/O error of a request ─────── Connected ◀┐
+//!    ├── READONLY reply, or ROLE says that it is a replica ──────────┤  └────┘ heartbeat each second, and after a
+//!    └── the sentinels name another primary ─────────────────────────┘         request that timed out
+//! ```
+//!
+//! The pool reports its server as down when its last connection is discarded or its breaker opens.
+//!
 //! Invariants:
 //! 1. While a pool exists, each of its holders either has a connection that answered the last heartbeat, or a task is
 //!    establishing a connection.

@@ -6,7 +6,6 @@ use super::lexer::{JsonLexer, JsonToken, JsonTokenKind};
 use super::{CjsonConfig, MAX_TABLE_DEPTH};
 use crate::scripting::script_error::ScriptError;
 
-/// Decodes a JSON text.
 pub(super) fn decode_text(
     lua: &Lua,
     config: CjsonConfig,

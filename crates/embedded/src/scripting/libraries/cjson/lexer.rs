@@ -2,7 +2,6 @@
 
 use crate::scripting::script_error::ScriptError;
 
-/// Kind of a token.
 pub(super) enum JsonTokenKind {
     ObjectBegin,
     ObjectEnd,
@@ -18,7 +17,6 @@ pub(super) enum JsonTokenKind {
     Bad(&'static str),
 }
 
-/// A token and its position.
 pub(super) struct JsonToken {
     pub kind: JsonTokenKind,
     pub at: usize,
@@ -70,7 +68,6 @@ impl<'a> JsonLexer<'a> {
         self.at
     }
 
-    /// The next token.
     pub fn next(&mut self) -> JsonToken {
         while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;

@@ -6,12 +6,12 @@ mod lexer;
 
 use std::sync::Arc;
 
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, IntoLuaMulti, Lua, Table, Value};
 use parking_lot::Mutex;
 
 use crate::scripting::ScriptLimits;
 use crate::scripting::convert::tostring;
-use crate::scripting::host_functions::{create_host_function, number_arg, string_arg};
+use crate::scripting::host_functions::{add_function, number_arg, string_arg};
 use crate::scripting::script_error::ScriptError;
 
 /// Settings that scripts can change. As in Redis, a change stays for later scripts.
@@ -49,7 +49,6 @@ const MAX_TABLE_DEPTH: usize = 2_000;
 
 type SharedCjsonConfig = Arc<Mutex<CjsonConfig>>;
 
-/// Creates the library table.
 pub(in crate::scripting) fn library(lua: &Lua, limits: ScriptLimits) -> mlua::Result<Table> {
     let config = CjsonConfig {
         sparse_convert: false,
@@ -72,32 +71,21 @@ fn create_instance(lua: &Lua, config: CjsonConfig, next: Function) -> mlua::Resu
     let settings = SharedCjsonConfig::new(Mutex::new(config));
     let library = lua.create_table()?;
     let (shared, own) = (settings.clone(), next.clone());
-    let encode = create_host_function(lua, move |lua, args: &[Value]| {
+    add_function(lua, &library, "encode", move |lua, args| {
         let [value] = args else {
-            return Err(ScriptError::bad_argument(
-                1,
-                "encode",
-                "expected 1 argument",
-            ));
+            return Err(one_argument_error("encode"));
         };
         let text = encode::encode_value(*shared.lock(), &own, value)?;
         Ok(lua.create_string(text)?)
     })?;
     let shared = settings.clone();
-    let decode = create_host_function(lua, move |lua, args: &[Value]| {
+    add_function(lua, &library, "decode", move |lua, args| {
         if args.len() != 1 {
-            return Err(ScriptError::bad_argument(
-                1,
-                "decode",
-                "expected 1 argument",
-            ));
+            return Err(one_argument_error("decode"));
         }
         let text = string_arg(lua, args, 1, "decode")?;
-        let text = text.as_bytes();
-        decode::decode_text(lua, *shared.lock(), &text)
+        decode::decode_text(lua, *shared.lock(), &text.as_bytes())
     })?;
-    library.raw_set("encode", encode)?;
-    library.raw_set("decode", decode)?;
     library.raw_set("null", Value::NULL)?;
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;
@@ -105,109 +93,86 @@ fn create_instance(lua: &Lua, config: CjsonConfig, next: Function) -> mlua::Resu
         "new",
         lua.create_function(move |lua, ()| create_instance(lua, config, next.clone()))?,
     )?;
-    add_number_settings(lua, &library, &settings)?;
-    add_flag_settings(lua, &library, &settings)?;
+    add_settings(lua, &library, &settings)?;
     Ok(library)
 }
 
-/// Adds the functions of settings that are numbers.
-fn add_number_settings(
+fn one_argument_error(function: &str) -> ScriptError {
+    ScriptError::bad_argument(1, function, "expected 1 argument")
+}
+
+/// Adds a function that sets a setting if it has arguments, and returns the setting.
+fn add_setting<R: IntoLuaMulti>(
     lua: &Lua,
     library: &Table,
     settings: &SharedCjsonConfig,
+    (name, max_args): (&'static str, usize),
+    run: impl Fn(&Lua, &mut CjsonConfig, &[Value]) -> Result<R, ScriptError> + Send + 'static,
 ) -> mlua::Result<()> {
-    type Setting = (&'static str, u32, fn(&mut CjsonConfig) -> &mut u32);
+    let settings = settings.clone();
+    add_function(lua, library, name, move |lua, args| {
+        if args.len() > max_args {
+            let complaint = "found too many arguments";
+            return Err(ScriptError::bad_argument(max_args + 1, name, complaint));
+        }
+        run(lua, &mut settings.lock(), args)
+    })
+}
+
+fn add_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlua::Result<()> {
+    type NumberSetting = (&'static str, u32, fn(&mut CjsonConfig) -> &mut u32);
+    type FlagSetting = (&'static str, fn(&mut CjsonConfig) -> &mut bool);
     const NO_LIMIT: u32 = i32::MAX as u32;
-    let all: [Setting; 3] = [
-        ("encode_max_depth", NO_LIMIT, |config| {
-            &mut config.encode_depth
-        }),
-        ("decode_max_depth", NO_LIMIT, |config| {
-            &mut config.decode_depth
-        }),
-        ("encode_number_precision", 14, |config| {
-            &mut config.precision
-        }),
+    const SPARSE: &str = "encode_sparse_array";
+    let numbers: [NumberSetting; 3] = [
+        ("encode_max_depth", NO_LIMIT, |it| &mut it.encode_depth),
+        ("decode_max_depth", NO_LIMIT, |it| &mut it.decode_depth),
+        ("encode_number_precision", 14, |it| &mut it.precision),
     ];
-    for (name, most, place) in all {
-        let shared = settings.clone();
-        let run = create_host_function(lua, move |_, args: &[Value]| {
-            check_max_args(args, 1, name)?;
-            number_setting(args, 1, name, (1, most), place(&mut shared.lock()))
+    for (name, max, field) in numbers {
+        add_setting(lua, library, settings, (name, 1), move |_, config, args| {
+            number_setting(args, 1, name, (1, max), field(config))
         })?;
-        library.raw_set(name, run)?;
     }
-    let shared = settings.clone();
-    let sparse = create_host_function(lua, move |_, args: &[Value]| {
-        const NAME: &str = "encode_sparse_array";
-        check_max_args(args, 3, NAME)?;
-        let mut config = shared.lock();
-        let convert = flag_setting(args, NAME, &mut config.sparse_convert)?;
-        let ratio = number_setting(args, 2, NAME, (0, NO_LIMIT), &mut config.sparse_ratio)?;
-        let safe = number_setting(args, 3, NAME, (0, NO_LIMIT), &mut config.sparse_safe)?;
+    let flags: [FlagSetting; 2] = [
+        ("encode_keep_buffer", |it| &mut it.keep_buffer),
+        ("decode_invalid_numbers", |it| &mut it.decode_invalid),
+    ];
+    for (name, field) in flags {
+        add_setting(lua, library, settings, (name, 1), move |_, config, args| {
+            flag_setting(args, name, field(config))
+        })?;
+    }
+    add_setting(lua, library, settings, (SPARSE, 3), |_, config, args| {
+        let convert = flag_setting(args, SPARSE, &mut config.sparse_convert)?;
+        let ratio = number_setting(args, 2, SPARSE, (0, NO_LIMIT), &mut config.sparse_ratio)?;
+        let safe = number_setting(args, 3, SPARSE, (0, NO_LIMIT), &mut config.sparse_safe)?;
         Ok((convert, ratio, safe))
     })?;
-    library.raw_set("encode_sparse_array", sparse)
-}
-
-/// Adds the functions of settings that are on or off.
-fn add_flag_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlua::Result<()> {
-    let shared = settings.clone();
-    let keep = create_host_function(lua, move |_, args: &[Value]| {
-        check_max_args(args, 1, "encode_keep_buffer")?;
-        flag_setting(args, "encode_keep_buffer", &mut shared.lock().keep_buffer)
-    })?;
-    let shared = settings.clone();
-    let decode = create_host_function(lua, move |_, args: &[Value]| {
-        check_max_args(args, 1, "decode_invalid_numbers")?;
-        flag_setting(
-            args,
-            "decode_invalid_numbers",
-            &mut shared.lock().decode_invalid,
-        )
-    })?;
-    let shared = settings.clone();
-    let encode = create_host_function(lua, move |lua, args: &[Value]| {
-        check_max_args(args, 1, "encode_invalid_numbers")?;
-        let mut config = shared.lock();
-        if let Some(Value::String(word)) = args.first() {
-            config.encode_invalid = match &*word.as_bytes() {
-                b"off" => InvalidNumberMode::Reject,
-                b"on" => InvalidNumberMode::Write,
-                b"null" => InvalidNumberMode::WriteNull,
-                other => return Err(bad_option("encode_invalid_numbers", other)),
-            };
-        } else {
-            let mut on = config.encode_invalid == InvalidNumberMode::Write;
-            flag_setting(args, "encode_invalid_numbers", &mut on)?;
-            if !args.is_empty() {
-                config.encode_invalid = if on {
-                    InvalidNumberMode::Write
-                } else {
-                    InvalidNumberMode::Reject
+    let name = "encode_invalid_numbers";
+    add_setting(
+        lua,
+        library,
+        settings,
+        (name, 1),
+        move |lua, config, args| {
+            let mode = &mut config.encode_invalid;
+            if matches!(args.first(), Some(Value::String(word)) if *word == "null") {
+                *mode = InvalidNumberMode::WriteNull;
+            } else if !args.is_empty() {
+                let mut on = *mode == InvalidNumberMode::Write;
+                *mode = match flag_setting(args, name, &mut on)? {
+                    true => InvalidNumberMode::Write,
+                    false => InvalidNumberMode::Reject,
                 };
             }
-        }
-        Ok(match config.encode_invalid {
-            InvalidNumberMode::Reject => Value::Boolean(false),
-            InvalidNumberMode::Write => Value::Boolean(true),
-            InvalidNumberMode::WriteNull => Value::String(lua.create_string("null")?),
-        })
-    })?;
-    library.raw_set("encode_keep_buffer", keep)?;
-    library.raw_set("decode_invalid_numbers", decode)?;
-    library.raw_set("encode_invalid_numbers", encode)
-}
-
-fn check_max_args(args: &[Value], most: usize, name: &str) -> Result<(), ScriptError> {
-    match args.len() > most {
-        true => Err(ScriptError::bad_argument(
-            most + 1,
-            name,
-            "found too many arguments",
-        )),
-        false => Ok(()),
-    }
+            Ok(match mode {
+                InvalidNumberMode::Reject => Value::Boolean(false),
+                InvalidNumberMode::Write => Value::Boolean(true),
+                InvalidNumberMode::WriteNull => Value::String(lua.create_string("null")?),
+            })
+        },
+    )
 }
 
 /// Returns a number setting. Sets it first if the argument is present.
