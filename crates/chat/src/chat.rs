@@ -14,7 +14,6 @@ use crate::ids::NodeId;
 use crate::keys::KeySettings;
 use crate::limits::RateLimiter;
 use crate::live::{self, LiveUpdates};
-use crate::membership::Members;
 use crate::messages::{self, Messages};
 use crate::nodes::LocalNode;
 use crate::options::ChatOptions;
@@ -107,7 +106,7 @@ impl Chat {
             self.presence.start_background_tasks(),
             self.typing.start_background_tasks(),
             self.sessions.start_background_tasks(),
-            self.conversations.tick(),
+            self.conversations.start_background_tasks(),
             self.unread.tick(),
             self.messages.tick(),
             self.store_binding.start_background_tasks(),
@@ -162,11 +161,6 @@ impl Chat {
     /// Rate limits, shared by all nodes.
     pub fn limits(&self) -> &RateLimiter {
         &self.limits
-    }
-
-    /// Membership checks.
-    pub fn members(&self) -> &dyn Members {
-        &*self.conversations
     }
 
     /// The SQL database.

@@ -21,7 +21,7 @@ pub use options::{ChatOptions, MessageOptions, SessionOptions};
 
 // Short paths: `parlor_chat::presence::Presence`, `parlor_chat::keys::Keyspace`.
 pub use capabilities::{
-    conversations, delivery, limits, live, membership, messages, presence, sessions, typing, unread,
+    conversations, delivery, limits, live, messages, presence, sessions, typing, unread,
 };
 #[cfg(test)]
 pub(crate) use foundation::script_parity;

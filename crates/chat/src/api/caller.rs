@@ -6,9 +6,8 @@
 //! 3. Only admins and services administer other users.
 
 use crate::api::error::{Error, Result};
-use crate::ids::{ConversationId, UserId};
+use crate::ids::UserId;
 use crate::keys::named_enum;
-use crate::membership::Members;
 
 named_enum! {
     /// Role of a caller, which decides what the caller may do.
@@ -92,20 +91,6 @@ impl Caller {
             self.require_same_user(&user)?;
         }
         Ok(user)
-    }
-
-    /// Parses a conversation id and checks that the caller is a member of the conversation. A service needs no
-    /// membership.
-    pub async fn authorize_member(
-        &self,
-        conversation: &str,
-        members: &dyn Members,
-    ) -> Result<ConversationId> {
-        let conversation = ConversationId::new(conversation)?;
-        if self.role != Role::Service && !members.is_member(&conversation, self.user()?).await? {
-            return Err(Error::NotAMember(conversation));
-        }
-        Ok(conversation)
     }
 
     /// Fails for visitors, who have read-only access.

@@ -5,3 +5,4 @@ pub mod caller;
 pub mod error;
 pub mod error_code;
 pub mod operation;
+pub(crate) mod pagination;

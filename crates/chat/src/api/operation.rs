@@ -43,7 +43,7 @@ pub trait Operation: Sized + Send {
 
     /// True if this reply describes a newly created resource. Operations that create [if
     /// absent](CreatesResource::IfAbsent) override this.
-    fn created(_: &Self::Reply) -> bool {
+    fn is_new(_: &Self::Reply) -> bool {
         matches!(Self::CREATES, CreatesResource::Always)
     }
 }

@@ -1,10 +1,9 @@
-//! What Parlor does: one folder per capability.
+//! The capabilities of Parlor: one folder each.
 
 pub mod conversations;
 pub mod delivery;
 pub mod limits;
 pub mod live;
-pub mod membership;
 pub mod messages;
 pub mod presence;
 pub mod sessions;

@@ -65,7 +65,7 @@ pub(super) fn operation_handler<O: HttpOperation>(route: &'static Route) -> Meth
 }
 
 pub(super) fn success_response<O: HttpOperation>(reply: &O::Reply) -> Response {
-    let status = if O::created(reply) {
+    let status = if O::is_new(reply) {
         StatusCode::CREATED
     } else {
         StatusCode::OK

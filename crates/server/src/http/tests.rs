@@ -55,7 +55,7 @@ impl Operation for Write {
         Ok(Written { new: true })
     }
 
-    fn created(written: &Written) -> bool {
+    fn is_new(written: &Written) -> bool {
         written.new
     }
 }

@@ -199,7 +199,7 @@ impl ConnectedUser {
                 if !connected.is_some_and(|it| it.has_joined(&conversation)) {
                     return;
                 }
-                let members = gateway.chat().members();
+                let members = gateway.chat().conversations();
                 if let Ok(false) = members.is_member(&conversation, &user).await {
                     gateway
                         .joined_conversations

@@ -1,16 +1,16 @@
 //! Changes of members: one transaction under the lock of the conversation's row; then the caches are invalidated.
 
-use super::enums::{ConversationKind, MemberRole};
 use super::member_rows::{self, MemberRow};
-use super::outbox::{MemberTransition, MembershipChange};
+use super::model::{ConversationKind, MemberRole, MemberTransition, MembershipChange};
 use super::permissions::{
-    self, is_admin_or_service, is_same_user, require_manager, require_owner_for_owner_change,
+    conversation_not_found, is_admin_or_service, is_same_user, require_manager,
+    require_owner_for_owner_change,
 };
 use super::rows::{self, ConversationRow};
 use super::{Conversations, retry_on_conflict};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::database::WriteTransaction;
 use crate::ids::{ConversationId, UserId};
 
@@ -22,17 +22,17 @@ struct MembersDelta {
 }
 
 impl MembersDelta {
-    fn unchanged(user: &UserId, standing: MemberTransition) -> Self {
+    fn unchanged(user: &UserId, transition: MemberTransition) -> Self {
         Self {
-            users: vec![(user.clone(), standing)],
+            users: vec![(user.clone(), transition)],
             count_delta: None,
         }
     }
 
-    fn single(user: &UserId, standing: MemberTransition, more: i64) -> Self {
+    fn single(user: &UserId, transition: MemberTransition, count_delta: i64) -> Self {
         Self {
-            count_delta: Some(more),
-            ..Self::unchanged(user, standing)
+            count_delta: Some(count_delta),
+            ..Self::unchanged(user, transition)
         }
     }
 }
@@ -56,36 +56,26 @@ impl Conversations {
         user: &UserId,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
-        let head = rows::lock_and_bump_members_version(&mut tx, id).await?;
-        let head =
-            head.ok_or_else(|| Error::NotFound(format!("conversation {id} does not exist")))?;
+        let row = rows::lock_and_bump_members_version(&mut tx, id).await?;
+        let row =
+            row.ok_or_else(|| Error::NotFound(format!("conversation {id} does not exist")))?;
         if let Some(member) = member_rows::find_in(&mut tx, id, user).await? {
-            let same = MembersDelta::unchanged(user, MemberTransition::Present(member.role));
-            return self.commit_and_publish(tx, head, same).await;
+            let unchanged = MembersDelta::unchanged(user, MemberTransition::Present(member.role));
+            return self.finish_change(tx, row, unchanged).await;
         }
         let service = caller.role == Role::Service;
-        let role = match head.kind {
+        let role = match row.kind {
             ConversationKind::Direct => None,
-            ConversationKind::Group => (service || head.open != 0).then_some(MemberRole::Member),
+            ConversationKind::Group => (service || row.open != 0).then_some(MemberRole::Member),
             ConversationKind::Support => is_admin_or_service(caller).then_some(MemberRole::Admin),
         };
         let Some(role) = role else {
-            return Err(Error::Forbidden(join_refusal(head.kind).to_owned()));
+            return Err(Error::Forbidden(join_refusal(row.kind).to_owned()));
         };
-        let role = role_of_new_member(&head, role);
-        member_rows::insert(&mut tx, &head, &[(user.clone(), role)], self.ctx.now()).await?;
+        let role = role_of_new_member(&row, role);
+        member_rows::insert(&mut tx, &row, &[(user.clone(), role)], self.ctx.now()).await?;
         let joined = MembersDelta::single(user, MemberTransition::Joined(role), 1);
-        self.commit_and_publish(tx, head, joined).await
-    }
-
-    /// Removes the caller. Repeating the call has no effect.
-    pub(super) async fn leave(
-        &self,
-        caller: &Caller,
-        id: &ConversationId,
-    ) -> Result<ConversationRow> {
-        let user = caller.user()?;
-        retry_on_conflict!(self.remove_once(caller, id, user))
+        self.finish_change(tx, row, joined).await
     }
 
     /// Removes a member. Repeating the call has no effect.
@@ -105,8 +95,8 @@ impl Conversations {
         user: &UserId,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
-        let head = rows::lock_and_bump_members_version(&mut tx, id).await?;
-        let head = head.ok_or_else(|| permissions::conversation_not_found(caller, id))?;
+        let row = rows::lock_and_bump_members_version(&mut tx, id).await?;
+        let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
         let member = member_rows::find_in(&mut tx, id, user).await?;
         if !is_same_user(caller, user) {
             let role = self.caller_role(&mut tx, caller, id).await?;
@@ -114,10 +104,10 @@ impl Conversations {
             require_owner_for_owner_change(role, &[member.as_ref().map(|it| it.role)])?;
         }
         let Some(member) = member else {
-            let same = MembersDelta::unchanged(user, MemberTransition::Left);
-            return self.commit_and_publish(tx, head, same).await;
+            let unchanged = MembersDelta::unchanged(user, MemberTransition::Left);
+            return self.finish_change(tx, row, unchanged).await;
         };
-        require_not_direct(&head)?;
+        require_not_direct(&row)?;
         member_rows::delete(&mut tx, id, user).await?;
         let mut left = MembersDelta::single(user, MemberTransition::Left, -1);
         // This query reads all members, so it runs only if an owner leaves.
@@ -125,10 +115,10 @@ impl Conversations {
             && let Some(heir) = member_rows::find_next_owner(&mut tx, id).await?
         {
             member_rows::set_role(&mut tx, id, &heir.user_id, MemberRole::Owner).await?;
-            let standing = MemberTransition::Present(MemberRole::Owner);
-            left.users.push((heir.user_id, standing));
+            let transition = MemberTransition::Present(MemberRole::Owner);
+            left.users.push((heir.user_id, transition));
         }
-        self.commit_and_publish(tx, head, left).await
+        self.finish_change(tx, row, left).await
     }
 
     /// Adds a member, changes a member's role, or mutes the conversation for a member until a time in ms.
@@ -166,31 +156,31 @@ impl Conversations {
         role: Option<MemberRole>,
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
-        let head = rows::lock_and_bump_members_version(&mut tx, id).await?;
-        let head = head.ok_or_else(|| permissions::conversation_not_found(caller, id))?;
+        let row = rows::lock_and_bump_members_version(&mut tx, id).await?;
+        let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
         let member = member_rows::find_in(&mut tx, id, user).await?;
-        let now = member.as_ref().map(|it| it.role);
-        let wanted = role.or(now).unwrap_or(MemberRole::Member);
-        if now != Some(wanted) {
-            require_not_direct(&head)?;
+        let current = member.as_ref().map(|it| it.role);
+        let wanted = role.or(current).unwrap_or(MemberRole::Member);
+        if current != Some(wanted) {
+            require_not_direct(&row)?;
             let own = self.caller_role(&mut tx, caller, id).await?;
             require_manager(own)?;
-            require_owner_for_owner_change(own, &[now, Some(wanted)])?;
+            require_owner_for_owner_change(own, &[current, Some(wanted)])?;
         } else if !is_same_user(caller, user) {
             // Only members may learn whether this user is a member.
             self.caller_role(&mut tx, caller, id).await?;
         }
-        let altered = match now {
+        let delta = match current {
             None => {
-                let role = role_of_new_member(&head, wanted);
+                let role = role_of_new_member(&row, wanted);
                 let new = (user.clone(), role);
-                member_rows::insert(&mut tx, &head, &[new], self.ctx.now()).await?;
+                member_rows::insert(&mut tx, &row, &[new], self.ctx.now()).await?;
                 MembersDelta::single(user, MemberTransition::Joined(role), 1)
             }
             Some(role) if role != wanted => {
                 member_rows::set_role(&mut tx, id, user, wanted).await?;
-                let owned = role == MemberRole::Owner;
-                if owned && member_rows::find_next_owner(&mut tx, id).await?.is_some() {
+                let was_owner = role == MemberRole::Owner;
+                if was_owner && member_rows::find_next_owner(&mut tx, id).await?.is_some() {
                     let text = format!("{user} is the only owner; make another member owner first");
                     return Err(Error::InvalidRequest(text));
                 }
@@ -198,91 +188,47 @@ impl Conversations {
             }
             Some(role) => MembersDelta::unchanged(user, MemberTransition::Present(role)),
         };
-        self.commit_and_publish(tx, head, altered).await
-    }
-
-    /// Deletes a conversation with its messages, and notifies its members.
-    pub(super) async fn delete(&self, caller: &Caller, id: &ConversationId) -> Result<()> {
-        retry_on_conflict!(self.delete_once(caller, id))
-    }
-
-    async fn delete_once(&self, caller: &Caller, id: &ConversationId) -> Result<()> {
-        let mut tx = self.database.begin().await?;
-        let head = rows::lock_and_bump_members_version(&mut tx, id).await?;
-        let head = head.ok_or_else(|| permissions::conversation_not_found(caller, id))?;
-        if self.caller_role(&mut tx, caller, id).await? != MemberRole::Owner {
-            let text = "only owners can delete a conversation";
-            return Err(Error::Forbidden(text.to_owned()));
-        }
-        let users = member_rows::find_user_ids(&mut tx, id).await?.into_iter();
-        rows::delete(&mut tx, id, self.ctx.now()).await?;
-        let change = MembershipChange {
-            conversation: id.clone(),
-            members_version: head.members_version,
-            last_seq: head.last_seq,
-            deleted: true,
-            users: users.map(|user| (user, MemberTransition::Left)).collect(),
-        };
-        let debt = self.outbox.guard(&change);
-        tx.commit().await?;
-        self.publish_committed(debt, change).await
-    }
-
-    /// Returns the caller's effective role, by the caller's row in the transaction.
-    pub(super) async fn caller_role(
-        &self,
-        tx: &mut WriteTransaction,
-        caller: &Caller,
-        id: &ConversationId,
-    ) -> Result<MemberRole> {
-        let own = match &caller.user {
-            Some(user) if !is_admin_or_service(caller) => {
-                member_rows::find_in(tx, id, user).await?
-            }
-            _ => None,
-        };
-        permissions::effective_role(caller, id, own.as_ref())
+        self.finish_change(tx, row, delta).await
     }
 
     /// Commits the transaction if a row changed, and publishes the change in either case.
-    async fn commit_and_publish(
+    async fn finish_change(
         &self,
         mut tx: WriteTransaction,
-        mut head: ConversationRow,
-        altered: MembersDelta,
+        mut row: ConversationRow,
+        delta: MembersDelta,
     ) -> Result<ConversationRow> {
-        match altered.count_delta {
-            Some(more) => head = rows::adjust_member_count(&mut tx, &head.id, more).await?,
-            // The rollback undoes the increment of the lock.
-            None => head.members_version -= 1,
-        }
-        let change = MembershipChange {
-            conversation: head.id.clone(),
-            members_version: head.members_version,
-            last_seq: head.last_seq,
-            deleted: false,
-            users: altered.users,
+        let tx = match delta.count_delta {
+            Some(count_delta) => {
+                row = rows::adjust_member_count(&mut tx, &row.id, count_delta).await?;
+                Some(tx)
+            }
+            None => {
+                // The rollback undoes the increment of the lock.
+                row.members_version -= 1;
+                drop(tx);
+                None
+            }
         };
-        let debt = self.outbox.guard(&change);
-        match altered.count_delta {
-            Some(_) => tx.commit().await?,
-            None => drop(tx),
-        }
-        self.publish_committed(debt, change).await?;
-        Ok(head)
+        let change = MembershipChange {
+            users: delta.users,
+            ..row.membership_change()
+        };
+        self.commit_and_publish(tx, change).await?;
+        Ok(row)
     }
 }
 
 /// A new member of an empty conversation becomes its owner.
-const fn role_of_new_member(head: &ConversationRow, role: MemberRole) -> MemberRole {
-    match head.member_count {
+const fn role_of_new_member(row: &ConversationRow, role: MemberRole) -> MemberRole {
+    match row.member_count {
         0 => MemberRole::Owner,
         _ => role,
     }
 }
 
-fn require_not_direct(head: &ConversationRow) -> Result<()> {
-    if head.kind == ConversationKind::Direct {
+fn require_not_direct(row: &ConversationRow) -> Result<()> {
+    if row.kind == ConversationKind::Direct {
         let text = "the members of a direct conversation cannot change; mute or delete the conversation instead";
         return Err(Error::Forbidden(text.to_owned()));
     }

@@ -1,7 +1,16 @@
-//! Conversations and their members: create, list, change and delete, and who may do that.
+//! Conversations and their members: creating, listing, changing and deleting them, and the permissions for that.
+//!
+//! ```text
+//!  change (create, update, change_members)          read (is_member, participants_at)
+//!    │ rows: one transaction                          │ store: cached answer of this epoch
+//!    │ outbox: keeps the change until it is published │ rows: if the store has none; cached if no member
+//!    ▼                                                ▼       changed since the read
+//!  invalidate caches ─▶ unread counters ─▶ frames to nodes and users
+//! ```
 //!
 //! Invariants:
-//! 1. The database decides. Cached memberships and participants are invalidated before a change is acknowledged.
+//! 1. The database decides. A change is committed first; cached memberships and participants are invalidated before
+//!    the change is acknowledged. Rows that were read before a change are not cached after it.
 //! 2. A direct conversation exists once per pair of users, and its two members never change: joining, leaving, adding
 //!    and removing are rejected.
 //! 3. A group or support conversation with members has an owner: when the last owner leaves, another member becomes
@@ -10,38 +19,45 @@
 //! 5. Every call can be repeated: a change that is made already is not made again, and the caches are invalidated
 //!    again.
 
+pub mod keys;
+
 mod change_members;
 mod create;
-mod enums;
+mod invalidate;
 mod list;
+mod list_rows;
 mod member_rows;
+mod members;
+mod membership_cache;
 mod model;
 mod operations;
 mod outbox;
-mod pagination;
+mod participants;
 mod permissions;
+mod publish;
 mod rows;
+mod update;
+mod validate;
 
-use std::collections::HashSet;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
+use self::membership_cache::MembershipLoads;
 use self::outbox::MembershipOutbox;
+use self::participants::ParticipantCache;
 use crate::api::error::{Error, Result};
 use crate::context::ChatContext;
 use crate::database::{self, Database};
-use crate::ids::{ConversationId, UserId};
-use crate::membership::{self, Members, MembershipCache, ParticipantCache};
+use crate::ids::ConversationId;
 use crate::presence::Presence;
 use crate::unread::Unread;
 
-pub(crate) use self::outbox::{MembersChangedFrame, MembershipChangedFrame};
+pub(crate) use self::member_rows::MemberRow;
+pub(crate) use self::model::{MembersChangedFrame, MembershipChangedFrame};
 
-pub use self::create::{MAX_INITIAL_MEMBERS, MAX_TITLE_BYTES};
-pub use self::enums::{ConversationKind, History, MemberRole, Priority, UnknownEnumText};
-pub use self::member_rows::MemberRow;
-pub use self::model::{Conversation, ConversationPatch, ConversationSummary, Member};
+pub use self::model::{
+    Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberRole,
+    SupportPriority,
+};
 pub use self::operations::{
     ConversationList, CreateConversation, CreatedConversation, DeleteConversation,
     DeletedConversation, GetConversation, GetMember, IsMember, IsMemberReply, JoinConversation,
@@ -59,7 +75,7 @@ pub struct Conversations {
     database: Database,
     unread: Arc<Unread>,
     presence: Arc<Presence>,
-    membership_cache: MembershipCache,
+    membership_loads: MembershipLoads,
     participant_cache: ParticipantCache,
     outbox: MembershipOutbox,
 }
@@ -96,112 +112,27 @@ impl Conversations {
         presence: Arc<Presence>,
     ) -> Self {
         Self {
-            membership_cache: MembershipCache::new(ctx.clone(), database.clone()),
-            participant_cache: ParticipantCache::new(ctx.clone(), database.clone()),
-            outbox: MembershipOutbox::default(),
             ctx,
             database,
             unread,
             presence,
+            membership_loads: MembershipLoads::default(),
+            participant_cache: ParticipantCache::default(),
+            outbox: MembershipOutbox::default(),
         }
     }
 
     /// Reads a conversation; `None` if it does not exist.
-    pub async fn head(&self, conversation: &ConversationId) -> Result<Option<ConversationRow>> {
-        rows::find(&self.database, conversation).await
+    pub async fn find_conversation(&self, id: &ConversationId) -> Result<Option<ConversationRow>> {
+        rows::find(&self.database, id).await
     }
 
-    /// Reads a member from the rows; `None` if the user is not a member.
-    pub async fn find_member(
-        &self,
-        conversation: &ConversationId,
-        user: &UserId,
-    ) -> Result<Option<MemberRow>> {
-        member_rows::find(&self.database, conversation, user).await
-    }
-
-    /// Returns the members of a conversation with at most 1,000 members, at this `members_version` or a later one.
-    pub async fn participants_at(
-        &self,
-        conversation: &ConversationId,
-        members_version: u64,
-    ) -> Result<Arc<[UserId]>> {
-        self.participant_cache
-            .at(conversation, members_version)
-            .await
-    }
-
-    /// Refills the participant set in the store, which is missing or has another version than this one.
-    pub(crate) async fn refill_participants(
-        &self,
-        conversation: &ConversationId,
-        members_version: u64,
-    ) -> Result<()> {
-        let participants = &self.participant_cache;
-        participants
-            .refill_store(conversation, members_version)
-            .await
-    }
-
-    /// Returns which of these users are not members, from the rows.
-    pub(crate) async fn filter_non_members(
-        &self,
-        conversation: &ConversationId,
-        users: &[UserId],
-    ) -> Result<Vec<UserId>> {
-        membership::filter_non_members(&self.database, conversation, users).await
-    }
-
-    /// Returns up to `max_members` members, from the rows.
-    pub(crate) async fn all_members(
-        &self,
-        conversation: &ConversationId,
-        most: usize,
-    ) -> Result<HashSet<UserId>> {
-        membership::all(&self.database, conversation, most).await
-    }
-
-    /// Lists members ordered by id, with the cursor of the next page.
-    async fn list_members(
-        &self,
-        conversation: &ConversationId,
-        cursor: Option<&str>,
-        limit: u64,
-    ) -> Result<(Vec<MemberRow>, Option<String>)> {
-        let after = match cursor {
-            Some(cursor) => pagination::decode_cursor(cursor)?,
-            None => String::new(),
-        };
-        if cursor.is_some() && UserId::new(&after).is_err() {
-            return Err(pagination::invalid_cursor());
-        }
-        // One more row shows whether there is a next page.
-        let mut members =
-            member_rows::find_page(&self.database, conversation, &after, limit + 1).await?;
-        let page = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = members.len() > page;
-        members.truncate(page);
-        let last = members.last().filter(|_| more);
-        let next = last.map(|member| pagination::encode_cursor(member.user_id.as_str()));
-        Ok((members, next))
-    }
-
-    /// Number of row reads because the store had no answer: of the membership cache, and of the participant cache.
+    /// Number of row reads because the store had no answer, for tests of the caches: memberships, and participants.
     pub fn cache_misses(&self) -> (u64, u64) {
         (
-            self.membership_cache.row_reads(),
+            self.membership_loads.row_reads(),
             self.participant_cache.row_reads(),
         )
-    }
-}
-
-impl Members for Conversations {
-    fn is_member<'a>(
-        &'a self,
-        conversation: &'a ConversationId,
-        user: &'a UserId,
-    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>> {
-        Box::pin(self.membership_cache.is_member(conversation, user))
     }
 }
 

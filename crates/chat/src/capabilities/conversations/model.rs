@@ -1,43 +1,98 @@
-//! Types of conversations and members: requests as they are carried out, and replies as clients get them.
+//! Types of conversations and members: stored words, requests as they are carried out, replies, and frames.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::enums::{ConversationKind, History, MemberRole, Priority};
 use super::member_rows::MemberRow;
 use super::rows::ConversationRow;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
+use crate::keys::named_enum;
 use crate::messages::Message;
 use crate::presence::UserStatus;
 
+/// Maximum number of members in a create request.
+pub(super) const MAX_INITIAL_MEMBERS: usize = 1_000;
+/// Maximum number of members of a conversation whose members are listed.
+pub(crate) const MAX_LISTED_PARTICIPANTS: usize = 1_000;
+
+named_enum! {
+    /// Kind of a conversation.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ConversationKind {
+        /// Conversation of two users. It exists once per pair, and its members never change.
+        Direct = "direct",
+        /// Conversation of any number of users.
+        Group = "group",
+        /// Conversation of a user with the agents who answer.
+        Support = "support",
+    }
+}
+
+named_enum! {
+    /// Whether members see messages that were sent before they joined.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum HistoryVisibility {
+        /// Members see all messages.
+        All = "all",
+        /// Members only see messages that were sent after they joined.
+        SinceJoin = "since_join",
+    }
+}
+
+named_enum! {
+    /// Priority of a support conversation.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SupportPriority {
+        /// Highest priority.
+        Urgent = "urgent",
+        /// Above `normal`.
+        High = "high",
+        /// Usual priority.
+        Normal = "normal",
+        /// Lowest priority.
+        Low = "low",
+    }
+}
+
+named_enum! {
+    /// Role of a member.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum MemberRole {
+        /// May do everything, including to delete the conversation and to change owners.
+        Owner = "owner",
+        /// May change the conversation and its members, but not its owners.
+        Admin = "admin",
+        /// May read and write messages.
+        Member = "member",
+    }
+}
+
 /// Validated data of a conversation to be created.
-#[derive(Debug, Clone)]
 pub(super) struct ConversationDraft {
-    pub(super) id: Option<ConversationId>,
+    pub(super) id: ConversationId,
     pub(super) kind: ConversationKind,
-    pub(super) title: Option<String>,
+    pub(super) fields: ConversationPatch,
+    /// The two members of a direct conversation, see [`ConversationRow::pair`].
     pub(super) direct_pair: Option<String>,
-    pub(super) open: bool,
-    pub(super) history: History,
-    pub(super) priority: Option<Priority>,
     pub(super) creator: Option<UserId>,
     pub(super) idempotency_key: Option<String>,
     /// The owner is the first member.
     pub(super) members: Vec<(UserId, MemberRole)>,
 }
 
-/// Fields of a conversation to change; `None` leaves a field as it is.
+/// Fields of a conversation to set; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default)]
-pub struct ConversationPatch {
+pub(super) struct ConversationPatch {
     /// New title; empty to remove the title.
-    pub title: Option<String>,
-    /// Whether every user may join.
-    pub open: Option<bool>,
-    /// Whether members see messages that were sent before they joined.
-    pub history: Option<History>,
-    /// Priority of a support conversation.
-    pub priority: Option<Priority>,
+    pub(super) title: Option<String>,
+    pub(super) open: Option<bool>,
+    pub(super) history: Option<HistoryVisibility>,
+    pub(super) priority: Option<SupportPriority>,
 }
 
 /// A conversation.
@@ -54,10 +109,10 @@ pub struct Conversation {
     /// True if every user may join.
     pub open: bool,
     /// Whether members see messages that were sent before they joined.
-    pub history: History,
+    pub history: HistoryVisibility,
     /// Priority of a support conversation; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Priority>,
+    pub priority: Option<SupportPriority>,
     /// Id of the user who created the conversation; absent if a service created it without acting for a user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by: Option<UserId>,
@@ -76,8 +131,8 @@ pub struct Conversation {
 impl From<ConversationRow> for Conversation {
     fn from(row: ConversationRow) -> Self {
         Self {
-            priority: row.priority(),
-            created_by: row.creator(),
+            priority: row.priority.as_deref().and_then(SupportPriority::parse),
+            created_by: row.created_by.and_then(|id| UserId::new(id).ok()),
             title: row.title.filter(|it| !it.is_empty()),
             id: row.id,
             kind: row.kind,
@@ -112,8 +167,8 @@ pub struct ConversationSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted_until: Option<String>,
     /// Presence of the other user of a direct conversation; absent for other kinds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub other: Option<UserStatus>,
+    #[serde(rename = "other", skip_serializing_if = "Option::is_none")]
+    pub other_user: Option<UserStatus>,
 }
 
 /// A member of a conversation.
@@ -144,9 +199,8 @@ impl Member {
 
     /// The member with private fields.
     pub(super) fn for_self(member: MemberRow, now: Timestamp) -> Self {
-        let muted_until = format_active_mute(member.muted_until, now);
         Self {
-            muted_until,
+            muted_until: format_active_mute(member.muted_until, now),
             ..Self::for_others(member)
         }
     }
@@ -155,4 +209,61 @@ impl Member {
 /// Formats the end of a mute if it is in the future.
 pub(super) fn format_active_mute(until: u64, now: Timestamp) -> Option<String> {
     (until > now.as_millis()).then(|| Timestamp(until).to_iso8601())
+}
+
+/// Effect of a change on one member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MemberTransition {
+    /// The user was not a member and is one now.
+    Joined(MemberRole),
+    /// The user is a member, perhaps with another role than before.
+    Present(MemberRole),
+    /// The user is not a member any more.
+    Left,
+    /// Unchanged or not known: only the caches of the user are invalidated.
+    Unchanged,
+}
+
+/// A change of the members of one conversation.
+#[derive(Debug, Clone)]
+pub(super) struct MembershipChange {
+    pub(super) conversation: ConversationId,
+    pub(super) members_version: u64,
+    pub(super) last_seq: u64,
+    pub(super) deleted: bool,
+    pub(super) users: Vec<(UserId, MemberTransition)>,
+}
+
+/// Frame on the channel of the conversation.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MembersChangedFrame {
+    pub(crate) members_version: u64,
+    pub(crate) deleted: bool,
+    /// Empty if the result of a change is not known: receivers must read the members again.
+    pub(crate) members: Vec<MemberChangeEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MemberChangeEntry {
+    pub(crate) user_id: UserId,
+    /// `None` if the user left.
+    pub(crate) role: Option<MemberRole>,
+    /// True if the user was not a member before.
+    #[serde(default)]
+    pub(crate) joined: bool,
+}
+
+/// Frame on the channel of a user.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MembershipChangedFrame {
+    pub(crate) conversation_id: ConversationId,
+    pub(crate) members_version: u64,
+    /// `None` if the user left.
+    pub(crate) role: Option<MemberRole>,
+    /// True if the user was not a member before.
+    #[serde(default)]
+    pub(crate) joined: bool,
 }

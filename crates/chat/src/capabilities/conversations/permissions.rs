@@ -2,10 +2,12 @@
 //!
 //! Invariant: admins and services have the rights of an owner in every conversation.
 
-use super::enums::MemberRole;
-use super::member_rows::MemberRow;
+use super::Conversations;
+use super::member_rows::{self, MemberRow};
+use super::model::MemberRole;
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
+use crate::database::WriteTransaction;
 use crate::ids::{ConversationId, UserId};
 
 /// Whether the caller has the rights of an owner in every conversation.
@@ -61,4 +63,45 @@ pub(super) fn require_owner_for_owner_change(
 /// Whether the caller is this user.
 pub(super) fn is_same_user(caller: &Caller, user: &UserId) -> bool {
     caller.user.as_ref() == Some(user)
+}
+
+impl Conversations {
+    /// Parses a conversation id, and checks that the caller is a member of the conversation. A service needs no
+    /// membership.
+    pub(crate) async fn require_member(&self, caller: &Caller, id: &str) -> Result<ConversationId> {
+        let id = ConversationId::new(id)?;
+        if caller.role != Role::Service && !self.is_member(&id, caller.user()?).await? {
+            return Err(Error::NotAMember(id));
+        }
+        Ok(id)
+    }
+
+    /// Parses a conversation id, and checks that the caller may see the conversation: as a member, an admin or a
+    /// service.
+    pub(super) async fn require_readable(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ConversationId> {
+        if is_admin_or_service(caller) {
+            return Ok(ConversationId::new(id)?);
+        }
+        self.require_member(caller, id).await
+    }
+
+    /// Returns the caller's effective role, by the caller's row in the transaction.
+    pub(super) async fn caller_role(
+        &self,
+        tx: &mut WriteTransaction,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Result<MemberRole> {
+        let own = match &caller.user {
+            Some(user) if !is_admin_or_service(caller) => {
+                member_rows::find_in(tx, id, user).await?
+            }
+            _ => None,
+        };
+        effective_role(caller, id, own.as_ref())
+    }
 }

@@ -5,10 +5,12 @@
 
 use sqlx::FromRow;
 
-use super::enums::{ConversationKind, History, Priority};
-use super::model::{ConversationDraft, ConversationPatch};
+use super::model::{
+    ConversationDraft, ConversationKind, ConversationPatch, HistoryVisibility, MembershipChange,
+    SupportPriority,
+};
 use crate::api::error::Result;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::database::{Database, WriteTransaction, on, to_db_integer};
 use crate::ids::{ConversationId, UserId};
 
@@ -29,7 +31,7 @@ pub struct ConversationRow {
     pub open: i64,
     /// Whether members see messages that were sent before they joined.
     #[sqlx(try_from = "String")]
-    pub history: History,
+    pub history: HistoryVisibility,
     /// Priority of a support conversation.
     pub priority: Option<String>,
     /// Id of the creator; empty if a service created the conversation without acting for a user.
@@ -55,21 +57,22 @@ pub struct ConversationRow {
 }
 
 impl ConversationRow {
-    /// Priority of a support conversation.
-    pub fn priority(&self) -> Option<Priority> {
-        Priority::try_from(self.priority.clone()?).ok()
-    }
-
-    /// Id of the creator; `None` if a service created the conversation without acting for a user.
-    pub fn creator(&self) -> Option<UserId> {
-        UserId::new(self.created_by.as_deref()?).ok()
-    }
-
     /// The other user of a direct conversation.
-    pub fn other(&self, user: &UserId) -> Option<UserId> {
+    pub(super) fn other_user(&self, user: &UserId) -> Option<UserId> {
         let (one, other) = self.pair.as_deref()?.split_once(' ')?;
         let other = if one == user.as_str() { other } else { one };
         UserId::new(other).ok()
+    }
+
+    /// A change of members at the version of this row, which concerns no user yet.
+    pub(super) fn membership_change(&self) -> MembershipChange {
+        MembershipChange {
+            conversation: self.id.clone(),
+            members_version: self.members_version,
+            last_seq: self.last_seq,
+            deleted: false,
+            users: Vec::new(),
+        }
     }
 }
 
@@ -79,48 +82,43 @@ pub(super) fn direct_pair(one: &UserId, other: &UserId) -> String {
     format!("{first} {second}")
 }
 
-/// Columns of a `ConversationRow`.
-macro_rules! conversation_columns {
-    () => {
-        "id, kind, title, pair, open, history, priority, created_by, created_at, last_seq, last_at, rev, members_version,
-            member_count"
+/// A statement that selects or returns a `ConversationRow`.
+macro_rules! with_columns {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " id, kind, title, pair, open, history, priority, created_by, created_at, last_seq, last_at, rev,
+                members_version, member_count ",
+            $after
+        )
     };
 }
 
-const SELECT_CONVERSATION: &str = concat!(
-    "SELECT ",
-    conversation_columns!(),
-    " FROM conversations WHERE id = $1"
+const SELECT_CONVERSATION: &str = with_columns!("SELECT", "FROM conversations WHERE id = $1");
+const SELECT_DIRECT: &str = with_columns!("SELECT", "FROM conversations WHERE pair = $1");
+const SELECT_BY_IDEMPOTENCY_KEY: &str = with_columns!(
+    "SELECT",
+    "FROM conversations WHERE created_by = $1 AND idempotency_key = $2"
 );
-const SELECT_DIRECT: &str = concat!(
-    "SELECT ",
-    conversation_columns!(),
-    " FROM conversations WHERE pair = $1"
-);
-const SELECT_BY_IDEMPOTENCY_KEY: &str = concat!(
-    "SELECT ",
-    conversation_columns!(),
-    " FROM conversations WHERE created_by = $1 AND idempotency_key = $2"
-);
-const INSERT_CONVERSATION: &str = concat!(
+const INSERT_CONVERSATION: &str = with_columns!(
     "INSERT INTO conversations (id, kind, title, pair, open, history, priority, created_by, created_at, idempotency_key,
         last_at, members_version, member_count)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9, 1, $11) ON CONFLICT DO NOTHING RETURNING ",
-    conversation_columns!()
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9, 1, $11) ON CONFLICT DO NOTHING RETURNING",
+    ""
 );
-const BUMP_MEMBERS_VERSION: &str = concat!(
-    "UPDATE conversations SET members_version = members_version + 1 WHERE id = $1 RETURNING ",
-    conversation_columns!()
+const BUMP_MEMBERS_VERSION: &str = with_columns!(
+    "UPDATE conversations SET members_version = members_version + 1 WHERE id = $1 RETURNING",
+    ""
 );
-const ADJUST_MEMBER_COUNT: &str = concat!(
-    "UPDATE conversations SET member_count = member_count + $2 WHERE id = $1 RETURNING ",
-    conversation_columns!()
+const ADJUST_MEMBER_COUNT: &str = with_columns!(
+    "UPDATE conversations SET member_count = member_count + $2 WHERE id = $1 RETURNING",
+    ""
 );
-const UPDATE_CONVERSATION_FIELDS: &str = concat!(
+const UPDATE_CONVERSATION_FIELDS: &str = with_columns!(
     "UPDATE conversations SET title = COALESCE($2, title), open = COALESCE($3, open),
         history = COALESCE($4, history), priority = COALESCE($5, priority)
-    WHERE id = $1 RETURNING ",
-    conversation_columns!()
+    WHERE id = $1 RETURNING",
+    ""
 );
 const DELETE: &str = "DELETE FROM conversations WHERE id = $1";
 const INSERT_DELETED_ID: &str =
@@ -132,9 +130,8 @@ pub(super) async fn find(
     database: &Database,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
-    Ok(
-        on!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION).bind(id.as_str()).fetch_optional(pool).await)?,
-    )
+    let row = on!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION).bind(id.as_str()).fetch_optional(pool).await);
+    Ok(row?)
 }
 
 /// Reads the direct conversation of a pair.
@@ -151,39 +148,32 @@ pub(super) async fn find_by_idempotency_key(
     creator: &str,
     key: &str,
 ) -> Result<Option<ConversationRow>> {
-    Ok(
-        on!(tx.connection(), c => sqlx::query_as(SELECT_BY_IDEMPOTENCY_KEY)
-        .bind(creator)
-        .bind(key)
-        .fetch_optional(c)
-        .await)?,
-    )
+    let row = on!(tx.connection(), c => sqlx::query_as(SELECT_BY_IDEMPOTENCY_KEY).bind(creator).bind(key).fetch_optional(c).await);
+    Ok(row?)
 }
 
-/// Inserts a conversation with this number of members; `None` if its id, pair or idempotency key is taken.
+/// Inserts a conversation; `None` if its id, pair or idempotency key is taken.
 pub(super) async fn insert(
     tx: &mut WriteTransaction,
-    id: &ConversationId,
-    new: &ConversationDraft,
-    members: usize,
+    draft: &ConversationDraft,
     now: Timestamp,
 ) -> Result<Option<ConversationRow>> {
-    Ok(
-        on!(tx.connection(), c => sqlx::query_as(INSERT_CONVERSATION)
-        .bind(id.as_str())
-        .bind(new.kind.word())
-        .bind(new.title.as_deref())
-        .bind(new.direct_pair.as_deref())
-        .bind(i64::from(new.open))
-        .bind(new.history.word())
-        .bind(new.priority.map(Priority::word))
-        .bind(new.creator.as_ref().map_or("", UserId::as_str))
+    let fields = &draft.fields;
+    let row = on!(tx.connection(), c => sqlx::query_as(INSERT_CONVERSATION)
+        .bind(draft.id.as_str())
+        .bind(draft.kind.name())
+        .bind(fields.title.as_deref())
+        .bind(draft.direct_pair.as_deref())
+        .bind(fields.open.map(i64::from))
+        .bind(fields.history.map(HistoryVisibility::name))
+        .bind(fields.priority.map(SupportPriority::name))
+        .bind(draft.creator.as_ref().map_or("", UserId::as_str))
         .bind(to_db_integer(now.as_millis()))
-        .bind(new.idempotency_key.as_deref())
-        .bind(i64::try_from(members).unwrap_or(i64::MAX))
+        .bind(draft.idempotency_key.as_deref())
+        .bind(to_db_integer(draft.members.len() as u64))
         .fetch_optional(c)
-        .await)?,
-    )
+        .await);
+    Ok(row?)
 }
 
 /// Locks a conversation by incrementing `members_version`; `None` if it does not exist.
@@ -191,24 +181,18 @@ pub(super) async fn lock_and_bump_members_version(
     tx: &mut WriteTransaction,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
-    Ok(
-        on!(tx.connection(), c => sqlx::query_as(BUMP_MEMBERS_VERSION).bind(id.as_str()).fetch_optional(c).await)?,
-    )
+    let row = on!(tx.connection(), c => sqlx::query_as(BUMP_MEMBERS_VERSION).bind(id.as_str()).fetch_optional(c).await);
+    Ok(row?)
 }
 
 /// Changes the member count of a locked conversation.
 pub(super) async fn adjust_member_count(
     tx: &mut WriteTransaction,
     id: &ConversationId,
-    more: i64,
+    delta: i64,
 ) -> Result<ConversationRow> {
-    Ok(
-        on!(tx.connection(), c => sqlx::query_as(ADJUST_MEMBER_COUNT)
-        .bind(id.as_str())
-        .bind(more)
-        .fetch_one(c)
-        .await)?,
-    )
+    let row = on!(tx.connection(), c => sqlx::query_as(ADJUST_MEMBER_COUNT).bind(id.as_str()).bind(delta).fetch_one(c).await);
+    Ok(row?)
 }
 
 /// Updates the fields of a patch; `None` if the conversation does not exist.
@@ -217,16 +201,15 @@ pub(super) async fn update_fields(
     id: &ConversationId,
     patch: &ConversationPatch,
 ) -> Result<Option<ConversationRow>> {
-    Ok(
-        on!(tx.connection(), c => sqlx::query_as(UPDATE_CONVERSATION_FIELDS)
+    let row = on!(tx.connection(), c => sqlx::query_as(UPDATE_CONVERSATION_FIELDS)
         .bind(id.as_str())
         .bind(patch.title.as_deref())
         .bind(patch.open.map(i64::from))
-        .bind(patch.history.map(History::word))
-        .bind(patch.priority.map(Priority::word))
+        .bind(patch.history.map(HistoryVisibility::name))
+        .bind(patch.priority.map(SupportPriority::name))
         .fetch_optional(c)
-        .await)?,
-    )
+        .await);
+    Ok(row?)
 }
 
 /// Deletes a conversation with all its rows, and records its id so that it is never used again.

@@ -173,7 +173,7 @@ impl LiveUpdates {
         }
         let users = self
             .conversations
-            .all_members(conversation, MAX_NOTIFIED_MEMBERS);
+            .load_members(conversation, MAX_NOTIFIED_MEMBERS);
         let users = Arc::new(users.await?);
         let members = MemberSet {
             version,

@@ -86,7 +86,7 @@ impl Operation for SendMessage {
         })
     }
 
-    fn created(reply: &SentMessage) -> bool {
+    fn is_new(reply: &SentMessage) -> bool {
         !reply.repeated
     }
 }
@@ -135,8 +135,9 @@ impl Operation for ListMessages {
                 format!("`limit` is {limit}, which is not from 1 to {MAX_HISTORY_PAGE_SIZE}");
             return Err(Error::InvalidRequest(text));
         }
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.history(&conversation, user, page, limit).await {
@@ -174,8 +175,9 @@ impl Operation for GetMessage {
     type Reply = Message;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Message> {
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
         match messages.one(&conversation, user, self.seq).await {

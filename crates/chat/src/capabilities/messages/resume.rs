@@ -58,8 +58,9 @@ impl Operation for CatchUpConversation {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<JoinReply> {
         let user = caller.user()?;
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         let messages = chat.messages();
         let missed = messages.read_missed(&conversation, user, self.after_seq, self.after_rev);

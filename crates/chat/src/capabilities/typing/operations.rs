@@ -39,8 +39,9 @@ impl Operation for ListTyping {
     type Reply = TypingUserList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingUserList> {
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         let typing = chat.typing().typing_users(&conversation).await?;
         Ok(TypingUserList { typing })
@@ -86,8 +87,9 @@ impl Operation for SetTyping {
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingReply> {
         let user = caller.user()?;
         caller.require_write_access()?;
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         if self.typing {
             let name = self.display_name(caller);

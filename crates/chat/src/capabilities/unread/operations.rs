@@ -142,8 +142,9 @@ impl Operation for ListReceipts {
     type Reply = ReadReceiptPage;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<ReadReceiptPage> {
-        let conversation = caller
-            .authorize_member(&self.conversation_id, chat.members())
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
             .await?;
         let limit = match self.limit {
             Some(0) => return Err(Error::InvalidRequest("`limit` must be 1 or more".into())),

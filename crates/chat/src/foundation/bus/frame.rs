@@ -3,6 +3,8 @@
 //! Invariant: a node of another version, older or newer, can tell that it does not understand a frame. No frame is an
 //! error.
 
+use serde::Serialize;
+
 /// The version of the frames that this program writes and reads.
 pub const FRAME_VERSION: u8 = 1;
 
@@ -63,6 +65,13 @@ pub enum BusFrame<'a> {
 pub fn head(kind: BusFrameKind, body: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(2 + body);
     frame.extend([FRAME_VERSION, kind as u8]);
+    frame
+}
+
+/// Encodes a frame with a JSON body.
+pub(crate) fn encode_json(kind: BusFrameKind, body: &impl Serialize) -> Vec<u8> {
+    let mut frame = head(kind, 128);
+    serde_json::to_writer(&mut frame, body).expect("a frame body can be serialized as JSON");
     frame
 }
 

@@ -18,7 +18,7 @@ mod ttl;
 
 pub use keyspace::{Channel, Key, Keyspace};
 pub use matcher::KeyMatch;
-pub use named_enum::UnknownSettingValue;
+pub use named_enum::{UnknownName, UnknownSettingValue};
 pub use pattern::{KeyPattern, PatternPart};
 pub use settings::{
     EndpointSeparator, KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset,

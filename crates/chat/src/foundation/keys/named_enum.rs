@@ -28,6 +28,11 @@ impl fmt::Display for QuotedNames<'_> {
     }
 }
 
+/// A text is not the name of a value.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown value {0:?}")]
+pub struct UnknownName(pub String);
+
 /// Declares an enum whose variants have a name, and a description taken from the doc comment.
 macro_rules! named_enum {
     (
@@ -63,6 +68,14 @@ macro_rules! named_enum {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_start(),)+
                 }
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = $crate::keys::UnknownName;
+
+            fn try_from(name: String) -> std::result::Result<Self, Self::Error> {
+                Self::parse(&name).ok_or($crate::keys::UnknownName(name))
             }
         }
 

@@ -5,14 +5,14 @@
 use super::planned;
 use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
 use crate::{
-    bus, delivery, limits, membership, messages, nodes, presence, sessions, typing, unread,
+    bus, conversations, delivery, limits, messages, nodes, presence, sessions, typing, unread,
 };
 
 /// The key groups that Parlor uses, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
     presence::keys::CAPABILITY,
     typing::keys::CAPABILITY,
-    membership::keys::CAPABILITY,
+    conversations::keys::KEY_GROUP,
     messages::keys::CAPABILITY,
     unread::keys::CAPABILITY,
     limits::keys::CAPABILITY,

@@ -3,14 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::super::create::Wish;
-use super::super::model::{Conversation, ConversationPatch, ConversationSummary};
-use super::super::{ConversationKind, History, Priority, pagination, permissions};
-use super::require_readable;
+use super::super::model::{
+    Conversation, ConversationKind, ConversationPatch, ConversationSummary, HistoryVisibility,
+    SupportPriority,
+};
+use super::super::permissions::conversation_not_found;
+use super::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::api::caller::Caller;
 use crate::api::error::Result;
 use crate::api::error_code::Code;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
+use crate::api::pagination;
 use crate::chat::Chat;
 use crate::ids::{ConversationId, UserId};
 
@@ -38,10 +41,10 @@ pub struct CreateConversation {
     pub open: Option<bool>,
     /// Whether members see messages that were sent before they joined. Default: `all`.
     #[serde(default)]
-    pub history: Option<History>,
+    pub history: Option<HistoryVisibility>,
     /// Priority; only for a support conversation. Default: `normal`.
     #[serde(default)]
-    pub priority: Option<Priority>,
+    pub priority: Option<SupportPriority>,
     /// Idempotency key, 1 to 256 bytes: if the same caller repeats it, the reply is the first conversation.
     #[serde(default)]
     #[schema(min_length = 1, max_length = 256)]
@@ -74,24 +77,13 @@ impl Operation for CreateConversation {
     const WRITES_DATABASE: bool = true;
     type Reply = CreatedConversation;
 
-    fn created(reply: &CreatedConversation) -> bool {
+    fn is_new(reply: &CreatedConversation) -> bool {
         reply.created
     }
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<CreatedConversation> {
         caller.require_write_access()?;
-        let members = self.members.iter().map(UserId::new);
-        let wish = Wish {
-            id: self.id.map(ConversationId::new).transpose()?,
-            kind: self.kind,
-            title: self.title,
-            members: members.collect::<std::result::Result<_, _>>()?,
-            open: self.open,
-            history: self.history,
-            priority: self.priority,
-            key: self.idempotency_key,
-        };
-        let (row, created) = chat.conversations().create(caller, wish).await?;
+        let (row, created) = chat.conversations().create(caller, self).await?;
         Ok(CreatedConversation {
             conversation: row.into(),
             created,
@@ -133,7 +125,7 @@ impl Operation for ListConversations {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationList> {
         let user = caller.user()?;
-        let limit = pagination::page_size(self.limit)?;
+        let limit = pagination::page_size(self.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
         let listed = chat
             .conversations()
             .list_conversations(user, self.cursor.as_deref(), limit);
@@ -163,9 +155,11 @@ impl Operation for GetConversation {
     type Reply = Conversation;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
-        let id = require_readable(chat, caller, &self.conversation_id).await?;
-        let row = chat.conversations().head(&id).await?;
-        let row = row.ok_or_else(|| permissions::conversation_not_found(caller, &id))?;
+        let conversations = chat.conversations();
+        let id = conversations.require_readable(caller, &self.conversation_id);
+        let id = id.await?;
+        let row = conversations.find_conversation(&id).await?;
+        let row = row.ok_or_else(|| conversation_not_found(caller, &id))?;
         Ok(row.into())
     }
 }
@@ -186,10 +180,10 @@ pub struct UpdateConversation {
     pub open: Option<bool>,
     /// Whether members see messages that were sent before they joined.
     #[serde(default)]
-    pub history: Option<History>,
+    pub history: Option<HistoryVisibility>,
     /// Priority; only for a support conversation.
     #[serde(default)]
-    pub priority: Option<Priority>,
+    pub priority: Option<SupportPriority>,
 }
 
 impl Operation for UpdateConversation {

@@ -3,15 +3,17 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::super::model::{Conversation, Member};
-use super::super::{MemberRole, pagination, permissions};
-use super::require_readable;
+use super::super::model::{Conversation, Member, MemberRole};
+use super::super::permissions::{conversation_not_found, is_same_user};
+use super::super::{Conversations, MemberRow};
+use super::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::api::error_code::Code;
 use crate::api::operation::{Operation, OperationInfo};
+use crate::api::pagination;
 use crate::chat::Chat;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// Error codes of operations that change members.
@@ -87,7 +89,8 @@ impl Operation for LeaveConversation {
         let user_id = caller.user()?.clone();
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
-        conversations.leave(caller, &conversation_id).await?;
+        let removed = conversations.remove_member(caller, &conversation_id, &user_id);
+        removed.await?;
         Ok(RemovedMember {
             conversation_id,
             user_id,
@@ -131,14 +134,14 @@ impl Operation for ListMembers {
     type Reply = MemberList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<MemberList> {
-        let id = require_readable(chat, caller, &self.conversation_id).await?;
-        let limit = pagination::page_size(self.limit)?;
-        let members = chat
-            .conversations()
-            .list_members(&id, self.cursor.as_deref(), limit);
+        let conversations = chat.conversations();
+        let id = conversations.require_readable(caller, &self.conversation_id);
+        let id = id.await?;
+        let limit = pagination::page_size(self.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
+        let members = conversations.list_members(&id, self.cursor.as_deref(), limit);
         let (members, next_cursor) = members.await?;
-        if members.is_empty() && chat.conversations().head(&id).await?.is_none() {
-            return Err(permissions::conversation_not_found(caller, &id));
+        if members.is_empty() && conversations.find_conversation(&id).await?.is_none() {
+            return Err(conversation_not_found(caller, &id));
         }
         Ok(MemberList {
             members: members.into_iter().map(Member::for_others).collect(),
@@ -169,11 +172,13 @@ impl Operation for GetMember {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<Member> {
         let user = UserId::new(&self.user_id)?;
-        let id = require_readable(chat, caller, &self.conversation_id).await?;
-        let member = chat.conversations().find_member(&id, &user).await?;
+        let conversations = chat.conversations();
+        let id = conversations.require_readable(caller, &self.conversation_id);
+        let id = id.await?;
+        let member = conversations.find_member(&id, &user).await?;
         let member =
             member.ok_or_else(|| Error::NotFound(format!("{user} is not a member of {id}")))?;
-        Ok(chat.conversations().member_for_caller(caller, member))
+        Ok(conversations.member_for_caller(caller, member))
     }
 }
 
@@ -293,19 +298,23 @@ impl Operation for IsMember {
             "" => caller.user()?.clone(),
             user => UserId::new(user)?,
         };
-        let id = match caller.user.as_ref() == Some(&user) {
+        let conversations = chat.conversations();
+        let id = match is_same_user(caller, &user) {
             true => ConversationId::new(&self.conversation_id)?,
-            false => require_readable(chat, caller, &self.conversation_id).await?,
+            false => {
+                let id = conversations.require_readable(caller, &self.conversation_id);
+                id.await?
+            }
         };
-        let is_member = chat.members().is_member(&id, &user).await?;
+        let is_member = conversations.is_member(&id, &user).await?;
         Ok(IsMemberReply { is_member })
     }
 }
 
-impl super::super::Conversations {
+impl Conversations {
     /// Returns the member with the fields that this caller may see.
-    fn member_for_caller(&self, caller: &Caller, member: super::super::MemberRow) -> Member {
-        if caller.role == Role::Service || permissions::is_same_user(caller, &member.user_id) {
+    fn member_for_caller(&self, caller: &Caller, member: MemberRow) -> Member {
+        if caller.role == Role::Service || is_same_user(caller, &member.user_id) {
             Member::for_self(member, self.ctx.now())
         } else {
             Member::for_others(member)

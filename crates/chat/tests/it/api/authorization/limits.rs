@@ -60,11 +60,11 @@ async fn a_limit_that_cannot_be_kept_is_refused() {
         (check(1_000, 1_000, 101), false),
     ] {
         let expected = (!allowed).then_some(Code::InvalidRequest);
-        let told = format!("{request:?}");
+        let name = format!("{request:?}");
         assert_eq!(
             run_for_error_code(&chat, &service_caller(), request).await,
             expected,
-            "{told}"
+            "{name}"
         );
     }
     for key in ["", "a b", "a{b}", &"x".repeat(257)] {

@@ -246,8 +246,8 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
     };
     let bob = user_caller("bob");
     let sent = send.clone().run(&chat, &bob).await.unwrap();
-    assert!(SendMessage::created(&sent));
-    assert!(!SendMessage::created(&send.run(&chat, &bob).await.unwrap()));
+    assert!(SendMessage::is_new(&sent));
+    assert!(!SendMessage::is_new(&send.run(&chat, &bob).await.unwrap()));
     let edit = || EditMessage {
         conversation_id: "c1".into(),
         seq: 1,

@@ -5,7 +5,9 @@ use parlor_chat::conversations::{CreateConversation, ListConversations, PutMembe
 use parlor_chat::presence::SetPresence;
 use serde_json::{Value, json};
 
-use super::fixture::{World, ask, code, execute, person, service};
+use super::fixture::{
+    ConversationsFixture, error_code_of, execute, run_operation, service_caller, user_caller,
+};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -13,27 +15,30 @@ on_every_engine! {
     the_list_is_paged_by_last_activity;
 }
 
-async fn list(world: &World, who: &str, asked: Value) -> Value {
-    let listed = ask::<ListConversations>(&world.nodes[0], &person(who), asked).await;
+async fn list(fixture: &ConversationsFixture, who: &str, request: Value) -> Value {
+    let listed =
+        run_operation::<ListConversations>(&fixture.nodes[0], &user_caller(who), request).await;
     serde_json::to_value(listed.unwrap()).unwrap()
 }
 
-pub async fn the_conversation_list_contains_last_message_unread_and_presence(world: World) {
-    let node = &world.nodes[0];
-    let alice = person("alice");
+pub async fn the_conversation_list_contains_last_message_unread_and_presence(
+    fixture: ConversationsFixture,
+) {
+    let node = &fixture.nodes[0];
+    let alice = user_caller("alice");
     let direct = json!({ "id": "d1", "kind": "direct", "members": ["bob"] });
-    ask::<CreateConversation>(node, &alice, direct)
+    run_operation::<CreateConversation>(node, &alice, direct)
         .await
         .unwrap();
     let group = json!({ "id": "g1", "kind": "group", "title": "Old", "history": "since_join", "members": ["bob"] });
-    ask::<CreateConversation>(node, &alice, group)
+    run_operation::<CreateConversation>(node, &alice, group)
         .await
         .unwrap();
     let online = json!({ "userId": "bob", "status": "online" });
-    ask::<SetPresence>(node, &person("bob"), online)
+    run_operation::<SetPresence>(node, &user_caller("bob"), online)
         .await
         .unwrap();
-    let database = world.database().await;
+    let database = fixture.database().await;
     for statement in [
         "INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, metadata, created_at, rev)
             VALUES ('d1', 1, 'm1', 'bob', 'user', 'Hi', NULL, 1000, 1),
@@ -46,7 +51,7 @@ pub async fn the_conversation_list_contains_last_message_unread_and_presence(wor
     ] {
         execute(&database, statement).await;
     }
-    let listed = list(&world, "alice", json!({})).await;
+    let listed = list(&fixture, "alice", json!({})).await;
     assert_eq!(listed.get("nextCursor"), None);
     let d1 = &listed["conversations"][0];
     for (field, value) in [
@@ -79,47 +84,49 @@ pub async fn the_conversation_list_contains_last_message_unread_and_presence(wor
     // With the history setting `since_join`, a later member sees no earlier message, and starts with no unread
     // messages.
     let carol = json!({ "conversationId": "g1", "userId": "carol" });
-    ask::<PutMember>(node, &alice, carol).await.unwrap();
-    let until = "2999-01-01T00:00:00.000Z";
-    let mute = json!({ "conversationId": "g1", "userId": "carol", "mutedUntil": until });
-    ask::<PutMember>(node, &person("carol"), mute)
+    run_operation::<PutMember>(node, &alice, carol)
         .await
         .unwrap();
-    let listed = list(&world, "carol", json!({})).await;
+    let until = "2999-01-01T00:00:00.000Z";
+    let mute = json!({ "conversationId": "g1", "userId": "carol", "mutedUntil": until });
+    run_operation::<PutMember>(node, &user_caller("carol"), mute)
+        .await
+        .unwrap();
+    let listed = list(&fixture, "carol", json!({})).await;
     let g1 = &listed["conversations"][0];
     assert_eq!(g1.get("lastMessage"), None);
     assert_eq!((&g1["unread"], &g1["lastSeq"]), (&json!(0), &json!(1)));
     assert_eq!(g1["mutedUntil"], until);
-    let nobody = code::<ListConversations>(node, &service(), json!({})).await;
+    let nobody = error_code_of::<ListConversations>(node, &service_caller(), json!({})).await;
     assert_eq!(nobody, Some(Code::UserRequired));
 }
 
-pub async fn the_list_is_paged_by_last_activity(world: World) {
-    let node = &world.nodes[0];
+pub async fn the_list_is_paged_by_last_activity(fixture: ConversationsFixture) {
+    let node = &fixture.nodes[0];
     for nth in 0..25 {
         let group = json!({ "id": format!("c{nth:02}"), "kind": "group" });
-        ask::<CreateConversation>(node, &person("alice"), group)
+        run_operation::<CreateConversation>(node, &user_caller("alice"), group)
             .await
             .unwrap();
     }
     // Some conversations have the same time.
-    let database = world.database().await;
+    let database = fixture.database().await;
     let times = "UPDATE conversations SET last_at = 1000 + CASE WHEN id > 'c19' THEN 1 ELSE 0 END";
     execute(&database, times).await;
     let mut found = Vec::new();
-    let mut asked = json!({ "limit": 7 });
+    let mut request = json!({ "limit": 7 });
     loop {
-        let page = list(&world, "alice", asked.clone()).await;
+        let page = list(&fixture, "alice", request.clone()).await;
         let ids = page["conversations"].as_array().unwrap().iter();
         found.extend(ids.map(|it| it["id"].as_str().unwrap().to_owned()));
         let Some(cursor) = page.get("nextCursor") else {
             break;
         };
-        asked["cursor"] = cursor.clone();
+        request["cursor"] = cursor.clone();
     }
     let expected = (20..25).chain(0..20).map(|nth| format!("c{nth:02}"));
     assert_eq!(found, expected.collect::<Vec<_>>());
     let made_up = json!({ "cursor": "6162" });
-    let refused = code::<ListConversations>(node, &person("alice"), made_up).await;
+    let refused = error_code_of::<ListConversations>(node, &user_caller("alice"), made_up).await;
     assert_eq!(refused, Some(Code::InvalidRequest));
 }

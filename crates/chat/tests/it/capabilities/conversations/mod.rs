@@ -18,20 +18,4 @@ mod races;
 mod random;
 mod rules;
 
-/// Declares one test per body and engine.
-macro_rules! on_every_engine {
-    ($($body:ident;)+) => { $(
-        mod $body {
-            #[tokio::test]
-            async fn embedded() {
-                super::$body(crate::capabilities::conversations::fixture::World::embedded().await).await;
-            }
-
-            #[tokio::test]
-            async fn redis() {
-                super::$body(crate::capabilities::conversations::fixture::World::redis().await).await;
-            }
-        }
-    )+ };
-}
-use on_every_engine;
+use crate::support::on_every_engine;

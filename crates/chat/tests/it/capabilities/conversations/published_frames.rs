@@ -4,18 +4,17 @@ use parlor_chat::conversations::{CreateConversation, DeleteConversation, PutMemb
 use parlor_store::{BusEvent, BusSubscription};
 use serde_json::{Value, json};
 
-use super::fixture::{World, ask, conversation, service, user};
+use super::fixture::{ConversationsFixture, conversation, run_operation, service_caller, user};
 use super::on_every_engine;
 
 on_every_engine! {
-    nodes_and_users_are_told_of_each_change;
+    each_change_is_published_to_nodes_and_users;
 }
 
 /// Waits for the next frame of a kind; returns its JSON.
 async fn frame(subscription: &mut BusSubscription, kind: u8) -> Value {
     loop {
-        let event =
-            crate::capabilities::conversations::fixture::with_timeout(subscription.next()).await;
+        let event = crate::support::with_timeout(subscription.next()).await;
         let Some(BusEvent::Message { payload, .. }) = event else {
             panic!("the subscription ended or lost messages");
         };
@@ -28,15 +27,15 @@ async fn frame(subscription: &mut BusSubscription, kind: u8) -> Value {
     }
 }
 
-pub async fn nodes_and_users_are_told_of_each_change(world: World) {
-    let bus = world.store.bus();
-    let channel = world.keys.conversation_channel(&conversation("c1"));
+pub async fn each_change_is_published_to_nodes_and_users(fixture: ConversationsFixture) {
+    let bus = fixture.store.bus();
+    let channel = fixture.keys.conversation_channel(&conversation("c1"));
     let mut nodes = bus.subscribe_sharded(channel.as_str()).await.unwrap();
-    let channel = world.keys.user_channel(&user("bob"));
+    let channel = fixture.keys.user_channel(&user("bob"));
     let mut bob = bus.subscribe_sharded(channel.as_str()).await.unwrap();
-    let node = &world.nodes[1];
+    let node = &fixture.nodes[1];
     let group = json!({ "id": "c1", "kind": "group", "members": ["alice"] });
-    ask::<CreateConversation>(node, &service(), group)
+    run_operation::<CreateConversation>(node, &service_caller(), group)
         .await
         .unwrap();
     let created = json!({ "membersVersion": 1, "deleted": false, "members": [{ "userId": "alice", "role": "owner", "joined": true }] });
@@ -49,24 +48,26 @@ pub async fn nodes_and_users_are_told_of_each_change(world: World) {
         (3, "admin", false),
     ];
     for (version, role, joined) in changes {
-        ask::<PutMember>(node, &service(), at(role)).await.unwrap();
-        let told = json!({ "membersVersion": version, "deleted": false, "members": [{ "userId": "bob", "role": role, "joined": joined }] });
-        assert_eq!(frame(&mut nodes, 6).await, told);
-        let told = json!({ "conversationId": "c1", "membersVersion": version, "role": role, "joined": joined });
-        assert_eq!(frame(&mut bob, 8).await, told);
+        run_operation::<PutMember>(node, &service_caller(), at(role))
+            .await
+            .unwrap();
+        let expected = json!({ "membersVersion": version, "deleted": false, "members": [{ "userId": "bob", "role": role, "joined": joined }] });
+        assert_eq!(frame(&mut nodes, 6).await, expected);
+        let expected = json!({ "conversationId": "c1", "membersVersion": version, "role": role, "joined": joined });
+        assert_eq!(frame(&mut bob, 8).await, expected);
     }
-    ask::<RemoveMember>(node, &service(), at("member"))
+    run_operation::<RemoveMember>(node, &service_caller(), at("member"))
         .await
         .unwrap();
     let left = json!([{ "userId": "bob", "role": null, "joined": false }]);
     assert_eq!(frame(&mut nodes, 6).await["members"], left);
     assert_eq!(frame(&mut bob, 8).await["role"], Value::Null);
-    ask::<PutMember>(node, &service(), at("member"))
+    run_operation::<PutMember>(node, &service_caller(), at("member"))
         .await
         .unwrap();
     frame(&mut nodes, 6).await;
     frame(&mut bob, 8).await;
-    ask::<DeleteConversation>(node, &service(), json!({ "conversationId": "c1" }))
+    run_operation::<DeleteConversation>(node, &service_caller(), json!({ "conversationId": "c1" }))
         .await
         .unwrap();
     assert_eq!(frame(&mut nodes, 6).await["deleted"], true);

@@ -12,7 +12,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use super::fixture::{World, ask, code, person, service};
+use super::fixture::{
+    ConversationsFixture, error_code_of, run_operation, service_caller, user_caller,
+};
 use super::on_every_engine;
 
 on_every_engine! {
@@ -117,44 +119,47 @@ impl Model {
     }
 }
 
-pub async fn random_histories_agree_with_the_model(world: World) {
+pub async fn random_histories_agree_with_the_model(fixture: ConversationsFixture) {
     let seed = rand::random();
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let mut model = Model::default();
     let group = json!({ "id": "c1", "kind": "group", "open": true });
-    ask::<CreateConversation>(&world.nodes[0], &person("alice"), group)
+    run_operation::<CreateConversation>(&fixture.nodes[0], &user_caller("alice"), group)
         .await
         .unwrap();
     model.add("alice", "owner");
     for step in 0..STEPS {
-        let node = &world.nodes[random.random_range(0..3)];
+        let node = &fixture.nodes[random.random_range(0..3)];
         let by = USERS[random.random_range(0..5)];
         let who = USERS[random.random_range(0..5)];
         let role = ROLES[random.random_range(0..3)];
         let serving = random.random_range(0..4) == 0;
         let (by, caller): (_, Caller) = match serving {
-            true => (None, service()),
-            false => (Some(by), person(by)),
+            true => (None, service_caller()),
+            false => (Some(by), user_caller(by)),
         };
-        let mut asked = json!({ "conversationId": "c1", "userId": who });
+        let mut request = json!({ "conversationId": "c1", "userId": who });
         let (done, expected) = match random.random_range(0..4) {
             0 => (
-                code::<JoinConversation>(node, &person(who), asked).await,
+                error_code_of::<JoinConversation>(node, &user_caller(who), request).await,
                 model.join(who),
             ),
             1 => (
-                code::<LeaveConversation>(node, &person(who), asked).await,
+                error_code_of::<LeaveConversation>(node, &user_caller(who), request).await,
                 model.leave(who),
             ),
             2 => (
-                code::<RemoveMember>(node, &caller, asked).await,
+                error_code_of::<RemoveMember>(node, &caller, request).await,
                 model.expect_remove(by, who),
             ),
             _ => {
-                asked["role"] = role.into();
+                request["role"] = role.into();
                 let expected = model.expect_put(by, who, role);
-                (code::<PutMember>(node, &caller, asked).await, expected)
+                (
+                    error_code_of::<PutMember>(node, &caller, request).await,
+                    expected,
+                )
             }
         };
         assert_eq!(done, expected, "step {step}: {by:?} {who} {role}");
@@ -163,23 +168,23 @@ pub async fn random_histories_agree_with_the_model(world: World) {
             .iter()
             .map(|(who, it)| format!("{who} {}", it.0));
         assert_eq!(
-            world.members("c1").await,
+            fixture.members("c1").await,
             members.collect::<Vec<_>>(),
             "step {step}"
         );
         let who = USERS[step % 5];
         for nth in 0..3 {
             assert_eq!(
-                world.is_member_on_node(nth, "c1", who).await,
+                fixture.is_member_on_node(nth, "c1", who).await,
                 model.role(who).is_some(),
                 "step {step}"
             );
         }
     }
     let head = json!({ "conversationId": "c1" });
-    let head = ask::<GetConversation>(&world.nodes[0], &service(), head)
+    let head = run_operation::<GetConversation>(&fixture.nodes[0], &service_caller(), head)
         .await
         .unwrap();
     assert_eq!(head.member_count, model.members.len() as u64);
-    assert_eq!(world.version("c1").await, model.version);
+    assert_eq!(fixture.version("c1").await, model.version);
 }

@@ -25,16 +25,16 @@ pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(fixture: Limit
         let check = move |node: RateLimiter, cost| async move {
             node.check(&id("x"), &hundred, cost, false).await.unwrap()
         };
-        let told = at_once(&fixture, move |node| check(node, 1)).await;
-        assert_exact(&told, 1);
+        let decisions = at_once(&fixture, move |node| check(node, 1)).await;
+        assert_exact(&decisions, 1);
         fixture.pass(WINDOW);
-        let told = at_once(&fixture, move |node| check(node, 7)).await;
-        assert_exact(&told, 7);
+        let decisions = at_once(&fixture, move |node| check(node, 7)).await;
+        assert_exact(&decisions, 7);
     }
-    let told = at_once(&fixture, |node| async move {
+    let decisions = at_once(&fixture, |node| async move {
         node.count_message(&user("alice"), LIMIT).await.unwrap()
     });
-    assert_exact(&told.await, 1);
+    assert_exact(&decisions.await, 1);
 }
 
 async fn at_once<F>(
@@ -45,19 +45,19 @@ where
     F: Future<Output = RateLimitDecision> + Send + 'static,
 {
     let nodes = fixture.nodes.iter().cycle().take(REQUESTS);
-    let asked: Vec<_> = nodes.map(|it| tokio::spawn(ask(it.clone()))).collect();
-    let mut told = Vec::new();
-    for asked in asked {
-        told.push(asked.await.unwrap());
+    let tasks: Vec<_> = nodes.map(|it| tokio::spawn(ask(it.clone()))).collect();
+    let mut decisions = Vec::new();
+    for task in tasks {
+        decisions.push(task.await.unwrap());
     }
-    told
+    decisions
 }
 
 /// Asserts that the limit is used up exactly, that each admitted request saw another remaining number, and that the
 /// other requests were rejected.
-fn assert_exact(told: &[RateLimitDecision], cost: u32) {
+fn assert_exact(decisions: &[RateLimitDecision], cost: u32) {
     let (admitted, refused): (Vec<RateLimitDecision>, Vec<RateLimitDecision>) =
-        told.iter().partition(|it| it.allowed);
+        decisions.iter().partition(|it| it.allowed);
     let mut remaining: Vec<_> = admitted.iter().map(|it| it.remaining).collect();
     remaining.sort_unstable();
     let step = usize::try_from(cost).unwrap();

@@ -40,10 +40,10 @@ async fn every_answer_is_that_of_the_model(fixture: LimitsFixture) {
                 let cost = cost.min(rng.random_range(1..=10));
                 let peek = rng.random_range(0..5) == 0;
                 let node = &fixture.nodes[rng.random_range(0..2)];
-                let told = node.check(&on, &limit, cost, peek).await.unwrap();
+                let decision = node.check(&on, &limit, cost, peek).await.unwrap();
                 let expected = model.check(&limit, cost, peek, fixture.now().as_millis());
                 assert_eq!(
-                    told, expected,
+                    decision, expected,
                     "seed {seed} step {step} {limit:?} {cost} {peek}"
                 );
             }
@@ -72,16 +72,24 @@ async fn every_count_of_messages_is_that_of_the_model() {
                 used = u32::saturating_sub(used, 1);
                 continue;
             }
-            let told = node.count_message(&alice, most).await.unwrap();
+            let decision = node.count_message(&alice, most).await.unwrap();
             let fits = used < most;
             if used == 0 {
                 end = now + WINDOW;
             }
             used += u32::from(fits);
             let at = format!("seed {seed} step {step}");
-            assert_eq!((told.allowed, told.remaining), (fits, most - used), "{at}");
-            assert_eq!(told.reset_ms, end - now, "{at}");
-            assert_eq!(told.retry_after_ms, (!fits).then_some(end - now), "{at}");
+            assert_eq!(
+                (decision.allowed, decision.remaining),
+                (fits, most - used),
+                "{at}"
+            );
+            assert_eq!(decision.reset_ms, end - now, "{at}");
+            assert_eq!(
+                decision.retry_after_ms,
+                (!fits).then_some(end - now),
+                "{at}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
-use parlor_chat::conversations::History;
+use parlor_chat::conversations::HistoryVisibility;
 use parlor_chat::messages::{CatchUpConversation, JoinReply};
 use tokio::sync::Semaphore;
 
@@ -154,7 +154,7 @@ async fn catch_up_reports_has_more_beyond_the_page_limit(world: World) {
 }
 
 async fn catch_up_respects_history_visibility(world: World) {
-    world.create("c2", History::SinceJoin).await;
+    world.create("c2", HistoryVisibility::SinceJoin).await;
     let c2 = parlor_chat::ids::ConversationId::new("c2").unwrap();
     let asked = CatchUpConversation {
         conversation_id: "c2".into(),

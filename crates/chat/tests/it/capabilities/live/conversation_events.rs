@@ -154,8 +154,8 @@ async fn a_follower_dropped_during_delivery_receives_nothing_more(world: World) 
 }
 
 async fn nothing_is_left_of_a_follower_that_was_dropped(world: World) {
-    use parlor_chat::conversations::History;
-    world.create("c2", History::All).await;
+    use parlor_chat::conversations::HistoryVisibility;
+    world.create("c2", HistoryVisibility::All).await;
     let c2 = parlor_chat::ids::ConversationId::new("c2").unwrap();
     let (heard, follow) = world.follow_in(1, &c2, &[]).await;
     let (_, user_follow) = world.follow_user(1, "alice").await;

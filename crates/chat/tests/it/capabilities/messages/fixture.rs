@@ -9,7 +9,7 @@ use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::context::ChatContext;
-use parlor_chat::conversations::{ConversationKind, CreateConversation, History};
+use parlor_chat::conversations::{ConversationKind, CreateConversation, HistoryVisibility};
 use parlor_chat::database::{Database, Either};
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace, Preset, RecentLayout};
@@ -104,7 +104,7 @@ impl World {
             let node = world.start(name).await;
             world.nodes.push(node);
         }
-        world.create("c1", History::All).await;
+        world.create("c1", HistoryVisibility::All).await;
         world.frames().await;
         world
     }
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// Creates a conversation of Alice, Bob and Carol.
-    pub async fn create(&self, id: &str, history: History) {
+    pub async fn create(&self, id: &str, history: HistoryVisibility) {
         let wanted = CreateConversation {
             id: Some(id.into()),
             kind: ConversationKind::Group,

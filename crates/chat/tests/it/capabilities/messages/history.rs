@@ -2,7 +2,7 @@
 
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
-use parlor_chat::conversations::{History, JoinConversation};
+use parlor_chat::conversations::{HistoryVisibility, JoinConversation};
 use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::HistoryAnchor;
 
@@ -95,7 +95,7 @@ async fn pages_are_those_of_a_model(world: World) {
 }
 
 async fn a_member_who_may_not_see_the_past_does_not(world: World) {
-    world.create("c2", History::SinceJoin).await;
+    world.create("c2", HistoryVisibility::SinceJoin).await;
     let c2 = ConversationId::new("c2").unwrap();
     let node = world.nodes[0].messages();
     for nth in 1..=3 {

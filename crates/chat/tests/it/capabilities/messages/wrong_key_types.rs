@@ -2,7 +2,7 @@
 
 use parlor_chat::api::error_code::Code;
 use parlor_chat::api::operation::Operation;
-use parlor_chat::conversations::{History, JoinConversation};
+use parlor_chat::conversations::{HistoryVisibility, JoinConversation};
 use parlor_chat::database::Either;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::{GetMessage, ListMessages};
@@ -52,7 +52,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
         .map(|it| ConversationId::new(it).unwrap())
         .collect();
     for name in &names {
-        world.create(name, History::All).await;
+        world.create(name, HistoryVisibility::All).await;
     }
     let messages = world.nodes[0].messages();
     for id in ids.iter().chain([&c1()]) {
@@ -84,7 +84,7 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
 
 /// Like a crash between the commit of a removal and the invalidation of the caches.
 async fn a_member_known_only_to_the_cache_gets_no_history(world: World) {
-    world.create("c2", History::SinceJoin).await;
+    world.create("c2", HistoryVisibility::SinceJoin).await;
     let c2 = ConversationId::new("c2").unwrap();
     let (node, dave) = (&world.nodes[0], person("dave"));
     let alice = person("alice");

@@ -1,4 +1,4 @@
-//! Keys of membership.
+//! Keys of the membership caches.
 //!
 //! Invariant: these keys are caches of the rows. They are written only if the conversation's generation has not changed
 //! since the rows were read.
@@ -6,8 +6,11 @@
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
 
-/// Keys of membership.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+/// TTL of the generation: longer than any read of rows takes.
+pub(super) const GENERATION_TTL_SECONDS: u64 = 24 * 3_600;
+
+/// Keys of the membership caches.
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "membership",
     title: "Membership and participants",
     keys: &[
@@ -56,7 +59,7 @@ const PARTICIPANTS_VERSION: KeySpec = KeySpec::internal(
 const MEMBERSHIP_GENERATION: KeySpec = KeySpec::internal(
     "parlor:gen:{conv}",
     KeyKind::Counter,
-    KeyTtl::Fixed(24 * 3_600),
+    KeyTtl::Fixed(GENERATION_TTL_SECONDS),
 )
 .value("number that increases with every change of members")
 .meaning("prevents a slow reader from caching rows that it read before a change");

@@ -7,22 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parlor_store::{LuaScript, script};
 use quick_cache::Weighter;
-use quick_cache::sync::Cache as Memory;
-use tokio::sync::watch;
+use quick_cache::sync::Cache;
 
-use super::rows;
+use super::model::MAX_LISTED_PARTICIPANTS;
+use super::{Conversations, member_rows};
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, duration_millis};
-use crate::database::Database;
+use crate::clock::duration_millis;
 use crate::ids::{ConversationId, UserId};
-use crate::keys::TtlName;
+use crate::keys::{Key, TtlName};
 use crate::single_flight::{FlightLeader, FlightRole, SingleFlight};
 
 static READ_PARTICIPANTS: LuaScript = script!("scripts/read_participants.lua");
 static CACHE_PARTICIPANTS: LuaScript = script!("scripts/cache_participants.lua");
 
-/// Maximum number of members of a conversation whose members are listed.
-pub const MAX_LISTED_PARTICIPANTS: usize = 1_000;
 /// Maximum number of conversations in the memory of a node, and of users in them.
 const MAX_CACHED_CONVERSATIONS: usize = 10_000;
 const MAX_CACHED_USERS: u64 = 500_000;
@@ -40,148 +37,153 @@ struct ParticipantList {
 struct ParticipantWeighter;
 
 impl Weighter<ConversationId, ParticipantList> for ParticipantWeighter {
-    fn weight(&self, _: &ConversationId, gathered: &ParticipantList) -> u64 {
-        gathered.users.len() as u64 + 1
+    fn weight(&self, _: &ConversationId, list: &ParticipantList) -> u64 {
+        list.users.len() as u64 + 1
     }
 }
 
-/// Participant cache as one node uses it.
-pub(crate) struct ParticipantCache {
-    ctx: ChatContext,
-    database: Database,
-    epoch: watch::Receiver<u64>,
-    memory: Memory<ConversationId, ParticipantList, ParticipantWeighter>,
-    flights: SingleFlight<ConversationId, ParticipantList>,
+/// Member lists in the memory of this node.
+pub(super) struct ParticipantCache {
+    memory: Cache<ConversationId, ParticipantList, ParticipantWeighter>,
+    single_flight: SingleFlight<ConversationId, ParticipantList>,
     row_reads: AtomicU64,
 }
 
-impl ParticipantCache {
-    pub(crate) fn new(ctx: ChatContext, database: Database) -> Self {
+impl Default for ParticipantCache {
+    fn default() -> Self {
         Self {
-            epoch: ctx.store().epoch(),
-            memory: Memory::with_weighter(
+            memory: Cache::with_weighter(
                 MAX_CACHED_CONVERSATIONS,
                 MAX_CACHED_USERS,
                 ParticipantWeighter,
             ),
-            flights: SingleFlight::new(MAX_FLIGHTS),
+            single_flight: SingleFlight::new(MAX_FLIGHTS),
             row_reads: AtomicU64::new(0),
-            ctx,
-            database,
         }
     }
+}
 
+impl ParticipantCache {
     /// Number of row reads.
-    pub(crate) fn row_reads(&self) -> u64 {
+    pub(super) fn row_reads(&self) -> u64 {
         self.row_reads.load(Ordering::Relaxed)
     }
+}
 
-    /// Returns the members of a conversation at this `members_version` or a later one.
-    pub(crate) async fn at(
+impl Conversations {
+    /// Returns the members of a conversation with at most 1,000 members, at this `members_version` or a later one.
+    pub async fn participants_at(
         &self,
         conversation: &ConversationId,
         version: u64,
     ) -> Result<Arc<[UserId]>> {
-        let fresh = |gathered: &ParticipantList| gathered.version >= version;
-        if let Some(known) = self.memory.get(conversation).filter(fresh) {
-            return Ok(known.users);
+        let known = self.participant_cache.memory.get(conversation);
+        match known.filter(|list| list.version >= version) {
+            Some(list) => Ok(list.users),
+            // Boxed, because very many messages are applied at the same time, and few of them load the list.
+            None => Box::pin(self.load_shared_participants(conversation, version)).await,
         }
-        Box::pin(self.load_shared(conversation, version)).await
     }
 
-    async fn load_shared(
+    async fn load_shared_participants(
         &self,
         conversation: &ConversationId,
         version: u64,
     ) -> Result<Arc<[UserId]>> {
-        let fresh = |gathered: &ParticipantList| gathered.version >= version;
-        let gathered = match self.flights.join(conversation) {
-            FlightRole::Follower(passenger) => passenger.wait().await.filter(fresh),
-            FlightRole::Leader(pilot) => Some(self.load(conversation, version, Some(pilot)).await?),
+        let leader = match self.participant_cache.single_flight.join(conversation) {
+            FlightRole::Follower(follower) => match follower.wait().await {
+                Some(list) if list.version >= version => return Ok(list.users),
+                _ => None,
+            },
+            FlightRole::Leader(leader) => Some(leader),
             FlightRole::Bypass => None,
         };
-        let gathered = match gathered {
-            Some(gathered) => gathered,
-            None => self.load(conversation, version, None).await?,
-        };
-        Ok(gathered.users)
+        let list = self.load_participants(conversation, version, leader);
+        Ok(list.await?.users)
     }
 
     /// Refills the set in the store, which is missing or has another version than this one.
-    pub(crate) async fn refill_store(
+    pub(crate) async fn refill_participants(
         &self,
         conversation: &ConversationId,
         version: u64,
     ) -> Result<()> {
-        match self.flights.join(conversation) {
-            FlightRole::Leader(pilot) => {
-                let gathered = self.load(conversation, version, Some(pilot)).await;
-                gathered.map(drop)
+        match self.participant_cache.single_flight.join(conversation) {
+            FlightRole::Leader(leader) => {
+                let list = self.load_participants(conversation, version, Some(leader));
+                list.await.map(drop)
             }
             // Another caller fills the set, or too many loads are in progress: the next message tries again.
             FlightRole::Follower(_) | FlightRole::Bypass => Ok(()),
         }
     }
 
-    async fn load(
+    async fn load_participants(
         &self,
         conversation: &ConversationId,
         version: u64,
-        pilot: Option<FlightLeader<'_, ConversationId, ParticipantList>>,
+        leader: Option<FlightLeader<'_, ConversationId, ParticipantList>>,
     ) -> Result<ParticipantList> {
-        let epoch = *self.epoch.borrow();
-        let stored = match self.read_store(conversation, version, epoch).await {
+        let epoch = self.ctx.store_epoch();
+        let stored = match self
+            .read_stored_participants(conversation, version, epoch)
+            .await
+        {
             Ok(stored) => Some(stored),
             Err(error) if error.is_store_unavailable() => None,
             Err(error) => return Err(error),
         };
-        let gathered = match stored {
-            Some((_, users)) if !users.is_empty() && *self.epoch.borrow() == epoch => {
+        let list = match stored {
+            Some((_, users)) if !users.is_empty() && self.ctx.store_epoch() == epoch => {
                 ParticipantList {
                     version,
                     users: users.into(),
                 }
             }
             stored => {
-                let gathered = self.read_rows(conversation).await?;
+                let list = self.read_participant_rows(conversation).await?;
                 if let Some((generation, _)) = stored {
-                    self.write_store(conversation, &generation, &gathered, epoch)
+                    self.store_participants(conversation, &generation, &list, epoch)
                         .await;
                 }
-                gathered
+                list
             }
         };
-        self.memory.insert(conversation.clone(), gathered.clone());
-        if let Some(pilot) = pilot {
-            pilot.complete(gathered.clone());
+        let memory = &self.participant_cache.memory;
+        memory.insert(conversation.clone(), list.clone());
+        if let Some(leader) = leader {
+            leader.complete(list.clone());
         }
-        Ok(gathered)
+        Ok(list)
     }
 
     /// Reads the generation, and the users if the set in the store has this version.
-    async fn read_store(
+    async fn read_stored_participants(
         &self,
         conversation: &ConversationId,
         version: u64,
         epoch: u64,
     ) -> Result<(String, Vec<UserId>)> {
-        let call = READ_PARTICIPANTS.keys(&self.script_keys(conversation)[..]);
+        let call = READ_PARTICIPANTS.keys(&self.participant_keys(conversation));
         let call = call.arg(format!("{version}|{epoch}"));
         let reply: Vec<String> = call.run(&self.ctx.store().idempotent()).await?;
         let mut reply = reply.into_iter();
         let generation = reply.next().unwrap_or_default();
-        let users = reply.map(UserId::new);
-        let users: std::result::Result<Vec<_>, _> = users.collect();
-        // The set contains foreign values: read the rows instead.
+        let users: std::result::Result<Vec<_>, _> = reply.map(UserId::new).collect();
+        // If the set contains foreign values, the rows are read instead.
         let mut users = users.unwrap_or_default();
         users.sort_unstable();
         Ok((generation, users))
     }
 
-    async fn read_rows(&self, conversation: &ConversationId) -> Result<ParticipantList> {
-        self.row_reads.fetch_add(1, Ordering::Relaxed);
-        let most = MAX_LISTED_PARTICIPANTS + 1;
-        let found = rows::find_participants(&self.database, conversation, most).await?;
+    async fn read_participant_rows(
+        &self,
+        conversation: &ConversationId,
+    ) -> Result<ParticipantList> {
+        let reads = &self.participant_cache.row_reads;
+        reads.fetch_add(1, Ordering::Relaxed);
+        let limit = MAX_LISTED_PARTICIPANTS as u64 + 1;
+        let found = member_rows::find_participants(&self.database, conversation, limit).await?;
         let (version, users) = found.unwrap_or_default();
         if users.len() > MAX_LISTED_PARTICIPANTS {
             return Err(Error::TooMany {
@@ -196,26 +198,27 @@ impl ParticipantCache {
         })
     }
 
-    async fn write_store(
+    async fn store_participants(
         &self,
         conversation: &ConversationId,
         generation: &str,
-        gathered: &ParticipantList,
+        list: &ParticipantList,
         epoch: u64,
     ) {
         let call = CACHE_PARTICIPANTS
-            .keys(&self.script_keys(conversation)[..])
+            .keys(&self.participant_keys(conversation))
             .arg(generation)
-            .arg(format!("{}|{epoch}", gathered.version))
+            .arg(format!("{}|{epoch}", list.version))
             .arg(duration_millis(self.ctx.keys().ttl(TtlName::Participants)))
-            .arg(&gathered.users[..]);
-        let kept: redis::RedisResult<bool> = call.run(&self.ctx.store().idempotent()).await;
-        if let Err(error) = kept {
+            .arg(&list.users[..]);
+        let stored: redis::RedisResult<bool> = call.run(&self.ctx.store().idempotent()).await;
+        if let Err(error) = stored {
             tracing::debug!(%error, "cannot cache the participants");
         }
     }
 
-    fn script_keys(&self, conversation: &ConversationId) -> [crate::keys::Key; 3] {
+    /// Keys of the generation, of the set and of its version.
+    fn participant_keys(&self, conversation: &ConversationId) -> [Key; 3] {
         let keys = self.ctx.keys();
         [
             keys.membership_generation(conversation),

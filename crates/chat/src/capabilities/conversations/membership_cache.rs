@@ -10,14 +10,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parlor_store::{LuaScript, script};
-use tokio::sync::watch;
 
-use super::rows;
+use super::{Conversations, member_rows};
 use crate::api::error::Result;
-use crate::context::{ChatContext, duration_millis};
-use crate::database::Database;
+use crate::clock::duration_millis;
 use crate::ids::{ConversationId, UserId};
-use crate::keys::TtlName;
+use crate::keys::{Key, TtlName};
 use crate::single_flight::{FlightLeader, FlightRole, SingleFlight};
 
 static CACHE_MEMBERSHIP: LuaScript = script!("scripts/cache_membership.lua");
@@ -30,13 +28,26 @@ const MAX_CACHE_ATTEMPTS: usize = 4;
 
 type MembershipKey = (ConversationId, UserId);
 
-/// Membership cache as one node uses it.
-pub(crate) struct MembershipCache {
-    ctx: ChatContext,
-    database: Database,
-    epoch: watch::Receiver<u64>,
+/// Row reads for the membership cache on this node.
+pub(super) struct MembershipLoads {
     single_flight: SingleFlight<MembershipKey, bool>,
-    misses: AtomicU64,
+    row_reads: AtomicU64,
+}
+
+impl Default for MembershipLoads {
+    fn default() -> Self {
+        Self {
+            single_flight: SingleFlight::new(MAX_FLIGHTS),
+            row_reads: AtomicU64::new(0),
+        }
+    }
+}
+
+impl MembershipLoads {
+    /// Number of row reads.
+    pub(super) fn row_reads(&self) -> u64 {
+        self.row_reads.load(Ordering::Relaxed)
+    }
 }
 
 /// Result of a cache lookup.
@@ -47,31 +58,16 @@ struct CacheLookup {
     answer: Option<bool>,
 }
 
-impl MembershipCache {
-    pub(crate) fn new(ctx: ChatContext, database: Database) -> Self {
-        Self {
-            epoch: ctx.store().epoch(),
-            single_flight: SingleFlight::new(MAX_FLIGHTS),
-            misses: AtomicU64::new(0),
-            ctx,
-            database,
-        }
+impl Conversations {
+    /// Whether a user is a member. A conversation that does not exist has no members.
+    pub async fn is_member(&self, conversation: &ConversationId, user: &UserId) -> Result<bool> {
+        // Boxed, because very many calls wait for a membership at the same time.
+        Box::pin(self.find_membership((conversation.clone(), user.clone()))).await
     }
 
-    /// Number of row reads.
-    pub(crate) fn row_reads(&self) -> u64 {
-        self.misses.load(Ordering::Relaxed)
-    }
-
-    /// Whether a user is a member.
-    pub(crate) async fn is_member(
-        &self,
-        conversation: &ConversationId,
-        user: &UserId,
-    ) -> Result<bool> {
-        let question = (conversation.clone(), user.clone());
+    async fn find_membership(&self, key: MembershipKey) -> Result<bool> {
         for _ in 0..MAX_CACHE_ATTEMPTS {
-            match self.lookup(&question).await {
+            match self.lookup_membership(&key).await {
                 Ok(CacheLookup {
                     answer: Some(answer),
                     ..
@@ -80,96 +76,97 @@ impl MembershipCache {
                 Err(error) if error.is_store_unavailable() => break,
                 Err(error) => return Err(error),
             }
-            match self.single_flight.join(&question) {
-                FlightRole::Leader(pilot) => return self.load_as_leader(&question, pilot).await,
-                FlightRole::Follower(passenger) => {
-                    if let Some(answer) = passenger.wait().await {
+            match self.membership_loads.single_flight.join(&key) {
+                FlightRole::Leader(leader) => return self.load_membership(&key, leader).await,
+                FlightRole::Follower(follower) => {
+                    if let Some(answer) = follower.wait().await {
                         return Ok(answer);
                     }
                 }
                 FlightRole::Bypass => break,
             }
         }
-        self.read_row(&question).await
+        self.read_membership_row(&key).await
     }
 
     /// Loads the answer as the leader of a flight, and caches it.
-    async fn load_as_leader(
+    async fn load_membership(
         &self,
-        question: &MembershipKey,
-        mut pilot: FlightLeader<'_, MembershipKey, bool>,
+        key: &MembershipKey,
+        mut leader: FlightLeader<'_, MembershipKey, bool>,
     ) -> Result<bool> {
-        let epoch = *self.epoch.borrow();
-        let look = match self.lookup(question).await {
-            Ok(look) => look,
-            Err(error) if error.is_store_unavailable() => return self.read_row(question).await,
+        let epoch = self.ctx.store_epoch();
+        let cached = match self.lookup_membership(key).await {
+            Ok(cached) => cached,
+            Err(error) if error.is_store_unavailable() => {
+                return self.read_membership_row(key).await;
+            }
             Err(error) => return Err(error),
         };
         // Another caller has cached it. Followers may have joined later than that, so they look it up themselves.
-        if let Some(answer) = look.answer {
+        if let Some(answer) = cached.answer {
             return Ok(answer);
         }
-        let answer = self.read_row(question).await?;
+        let answer = self.read_membership_row(key).await?;
         // A caller that joins after the cache write may come after a newer change, so the flight is closed before the
         // write.
-        pilot.close();
-        match self
-            .store_if_unchanged(question, &look.generation, answer, epoch)
-            .await
-        {
-            Ok(true) if *self.epoch.borrow() == epoch => pilot.complete(answer),
+        leader.close();
+        let written = self.cache_membership(key, &cached.generation, answer, epoch);
+        match written.await {
+            Ok(true) if self.ctx.store_epoch() == epoch => leader.complete(answer),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "cannot cache a membership"),
         }
         Ok(answer)
     }
 
-    async fn lookup(&self, (conversation, user): &MembershipKey) -> Result<CacheLookup> {
-        let keys = self.ctx.keys();
+    async fn lookup_membership(&self, key: &MembershipKey) -> Result<CacheLookup> {
         let mut cmd = redis::cmd("MGET");
-        cmd.arg(keys.membership_generation(conversation));
-        cmd.arg(keys.membership(conversation, user));
-        cmd.arg(keys.membership_epoch(conversation, user));
+        cmd.arg(&self.membership_keys(key));
         let (generation, answer, checked): (Option<String>, Option<String>, Option<u64>) =
             cmd.query_async(&mut self.ctx.store().clone()).await?;
         // The epoch is read after the reply: if the store was replaced in between, the epoch has increased by now.
-        let believed = checked == Some(*self.epoch.borrow());
-        let answer = answer.filter(|_| believed);
+        let is_current_epoch = checked == Some(self.ctx.store_epoch());
         Ok(CacheLookup {
             generation: generation.unwrap_or_default(),
-            answer: answer.and_then(|answer| match answer.as_str() {
-                "1" => Some(true),
-                "0" => Some(false),
+            answer: match answer.as_deref() {
+                Some("1") if is_current_epoch => Some(true),
+                Some("0") if is_current_epoch => Some(false),
                 _ => None,
-            }),
+            },
         })
     }
 
     /// Caches an answer; false if the members may have changed since the generation was read.
-    async fn store_if_unchanged(
+    async fn cache_membership(
         &self,
-        (conversation, user): &MembershipKey,
+        key: &MembershipKey,
         generation: &str,
         answer: bool,
         epoch: u64,
     ) -> Result<bool> {
-        let keys = self.ctx.keys();
-        let names = [
-            keys.membership_generation(conversation),
-            keys.membership(conversation, user),
-            keys.membership_epoch(conversation, user),
-        ];
         let call = CACHE_MEMBERSHIP
-            .keys(&names)
+            .keys(&self.membership_keys(key))
             .arg(generation)
             .arg(u8::from(answer))
             .arg(epoch)
-            .arg(duration_millis(keys.ttl(TtlName::Membership)));
+            .arg(duration_millis(self.ctx.keys().ttl(TtlName::Membership)));
         Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 
-    async fn read_row(&self, (conversation, user): &MembershipKey) -> Result<bool> {
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        rows::is_member(&self.database, conversation, user).await
+    /// Keys of the generation, of the answer and of its epoch.
+    fn membership_keys(&self, (conversation, user): &MembershipKey) -> [Key; 3] {
+        let keys = self.ctx.keys();
+        [
+            keys.membership_generation(conversation),
+            keys.membership(conversation, user),
+            keys.membership_epoch(conversation, user),
+        ]
+    }
+
+    async fn read_membership_row(&self, (conversation, user): &MembershipKey) -> Result<bool> {
+        let reads = &self.membership_loads.row_reads;
+        reads.fetch_add(1, Ordering::Relaxed);
+        member_rows::is_member(&self.database, conversation, user).await
     }
 }
