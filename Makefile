@@ -28,7 +28,7 @@ run: ## build and start Parlor on its embedded store: http://127.0.0.1:7070
 	cargo run --release -p parlor-server -- serve
 
 .PHONY: web
-web: $(NODE_PACKAGES) ## build and check the client kit
+web: $(NODE_PACKAGES) ## build and test the TypeScript client
 	cd web && npm test --silent
 
 .PHONY: test
@@ -51,7 +51,7 @@ bench/peers/node_modules: bench/peers/package-lock.json
 	@touch $@
 
 .PHONY: docs
-docs: ## write the generated references anew: docs/*.md, docs/*.json, parlor.example.toml, the kit's types
+docs: ## write the generated references: docs/*.md, docs/*.json, parlor.example.toml, types of the TypeScript client
 	PARLOR_UPDATE=1 cargo test -p parlor-chat -p parlor-server --test it generated
 
 .PHONY: audit

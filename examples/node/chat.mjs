@@ -23,7 +23,11 @@ client.on("closed", ({ code, message }) => {
   if (code !== "closed") console.log(`* closed: ${message}`);
   process.exit(code === "closed" ? 0 : 1);
 });
-client.on("message:new", (message) => print(message));
+client.on("message:new", (message) => {
+  print(message);
+  // Your other devices receive the new unread count. A lost connection is no error: the next message repeats this.
+  client.emit("message:read", { conversationId }).catch(() => {});
+});
 client.on("message:edited", (message) => print(message, " (edited)"));
 client.on("message:deleted", ({ seq }) => console.log(`* message ${seq} was deleted`));
 client.on("typing", ({ userId, username, typing }) => {
@@ -35,23 +39,38 @@ function print({ senderId, content }, suffix = "") {
   console.log(`${names.get(senderId) ?? senderId}: ${content}${suffix}`);
 }
 
-/** Creates the conversation, or becomes a member if it exists already. Membership is changed over HTTP, not over Socket.IO. */
-async function becomeMember() {
+/** Sends a POST request. Membership is changed over HTTP, not over Socket.IO. */
+async function post(path, body) {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const post = (path, body) => fetch(`${url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  const created = await post("/conversations", { id: conversationId, kind: "group", open: true });
-  if (created.status === 409) await post(`/conversations/${conversationId}/join`, {});
+  const response = await fetch(`${url}/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  const { code, detail } = response.ok ? {} : await response.json();
+  return { code, message: detail };
 }
 
-await client.ready;
-await becomeMember();
-const { messages } = await client.emit("history", { conversationId, limit: 10 });
-messages.forEach((message) => print(message));
-// Join at the end of the history, so that messages sent in between are delivered, too.
-const { unread } = await client.join(conversationId, { seq: messages.at(-1)?.seq ?? 0 });
-console.log(`* in ${conversationId}, ${unread} unread`);
-await client.emit("message:read", { conversationId });
+/** Creates the conversation, or becomes a member if it exists already. */
+async function becomeMember() {
+  const created = await post("/conversations", { id: conversationId, kind: "group", open: true });
+  const answer = created.code === "conversation_exists" ? await post(`/conversations/${conversationId}/join`, {}) : created;
+  if (answer.code) throw answer;
+}
 
+async function enter() {
+  await client.ready;
+  await becomeMember();
+  const { messages } = await client.emit("history", { conversationId, limit: 10 });
+  messages.forEach((message) => print(message));
+  // Join at the end of the history, so that messages sent in between are delivered, too.
+  const { unread } = await client.join(conversationId, { seq: messages.at(-1)?.seq ?? 0 });
+  console.log(`* in ${conversationId}, ${unread} unread`);
+  await client.emit("message:read", { conversationId });
+}
+
+try {
+  await enter();
+} catch ({ code, message }) {
+  console.log(`* cannot enter ${conversationId}: ${message} (${code})`);
+  process.exit(1);
+}
 for await (const content of createInterface({ input: process.stdin })) {
   if (content === "") continue;
   try {

@@ -41,6 +41,15 @@ def new(message, *_):
     elif message["seq"] > known["seq"]:
         say(f"{message['senderId']}: {message['content']}")
         known.update(seq=message["seq"], rev=max(known["rev"], message["rev"]))
+        if joined:
+            # In the background, because the handlers of messages must not await anything.
+            client.start_background_task(mark_as_read)
+
+
+async def mark_as_read():
+    """Marks all messages as read, also on the other devices of the user."""
+    if client.connected:
+        await client.emit("message:read", {"conversationId": conversation})
 
 
 @client.on("message:edited")
@@ -98,27 +107,34 @@ def lost(*_):
     say("* disconnected")
 
 
+class Rejected(Exception):
+    """The server rejected a request."""
+
+
 async def ask(event, body):
     """Emits an event and returns its acknowledgement."""
     reply = await client.call(event, body, timeout=20)
     if not reply["ok"]:
-        raise RuntimeError(f"{reply['error']['message']} ({reply['error']['code']})")
+        raise Rejected(f"{reply['error']['message']} ({reply['error']['code']})")
     return reply
 
 
-async def enter():
+async def become_member():
     """Creates the conversation, or becomes a member if it exists already. Membership is changed over HTTP."""
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
         group = {"id": conversation, "kind": "group", "open": True}
-        made = await http.post(f"{url}/v1/conversations", json=group)
-        if made.status == 409:
-            await http.post(f"{url}/v1/conversations/{conversation}/join", json={})
+        response = await http.post(f"{url}/v1/conversations", json=group)
+        if response.status == 409:
+            response = await http.post(f"{url}/v1/conversations/{conversation}/join", json={})
+        if not response.ok:
+            problem = await response.json(content_type=None)
+            raise Rejected(f"{problem['detail']} ({problem['code']})")
 
 
-async def main():
+async def enter():
+    """Shows the last messages, and joins the conversation after them."""
     global joined
-    await client.connect(url, auth=handshake, transports=["websocket"], wait_timeout=20)
-    await enter()
+    await become_member()
     page = await ask("history", {"conversationId": conversation, "limit": 10})
     last = page["messages"][-1]["seq"] if page["messages"] else 0
     reply = await ask("conversation:join", {"conversationId": conversation, "afterSeq": last})
@@ -126,12 +142,22 @@ async def main():
     known["rev"] = max(known["rev"], reply["rev"])
     joined = True
     say(f"* in {conversation}, {reply['unread']} unread")
+    await mark_as_read()
+
+
+async def main():
+    await client.connect(url, auth=handshake, transports=["websocket"], wait_timeout=20)
+    try:
+        await enter()
+    except Rejected as error:
+        await client.disconnect()
+        sys.exit(f"* cannot enter {conversation}: {error}")
     while line := await asyncio.to_thread(sys.stdin.readline):
         if content := line.strip():
             try:
                 await ask("message:send", {"conversationId": conversation, "content": content})
-            except (RuntimeError, socketio.exceptions.SocketIOError) as refused:
-                say(f"* not sent: {refused}")
+            except (Rejected, socketio.exceptions.SocketIOError) as error:
+                say(f"* not sent: {error}")
     await client.disconnect()
 
 

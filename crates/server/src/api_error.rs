@@ -93,65 +93,32 @@ impl From<AuthError> for ApiError {
 
 /// HTTP status of an error code.
 pub const fn http_status(code: Code) -> StatusCode {
-    match code {
-        Code::TokenMissing
-        | Code::TokenInvalid
-        | Code::TokenExpired
-        | Code::TokenNotYetValid
-        | Code::SessionExpired => StatusCode::UNAUTHORIZED,
-        Code::Forbidden
-        | Code::SessionBlocked
-        | Code::ReadOnlySession
-        | Code::NotAMember
-        | Code::EditWindowOver
-        | Code::OriginNotAllowed => StatusCode::FORBIDDEN,
-        Code::ConversationExists | Code::MessageDeleted => StatusCode::CONFLICT,
-        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => {
-            StatusCode::BAD_REQUEST
-        }
-        Code::BodyTooLarge | Code::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::KeysUnavailable
-        | Code::StoreUnavailable
-        | Code::DatabaseUnavailable
-        | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
-        Code::StoreFull | Code::DatabaseFull => StatusCode::INSUFFICIENT_STORAGE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+    gateway_codes(code).0
 }
 
 /// gRPC code of an error code.
 pub const fn grpc_code(code: Code) -> tonic::Code {
+    gateway_codes(code).1
+}
+
+#[rustfmt::skip]
+const fn gateway_codes(code: Code) -> (StatusCode, tonic::Code) {
     match code {
-        Code::TokenMissing
-        | Code::TokenInvalid
-        | Code::TokenExpired
-        | Code::TokenNotYetValid
-        | Code::SessionExpired => tonic::Code::Unauthenticated,
-        Code::Forbidden
-        | Code::SessionBlocked
-        | Code::ReadOnlySession
-        | Code::NotAMember
-        | Code::OriginNotAllowed => tonic::Code::PermissionDenied,
-        Code::ConversationExists => tonic::Code::AlreadyExists,
-        Code::EditWindowOver | Code::MessageDeleted => tonic::Code::FailedPrecondition,
-        Code::UserRequired
-        | Code::InvalidId
-        | Code::InvalidRequest
-        | Code::TooMany
-        | Code::ContentTooLarge
-        | Code::BodyTooLarge => tonic::Code::InvalidArgument,
-        Code::RequestTimeout => tonic::Code::DeadlineExceeded,
-        Code::NotFound => tonic::Code::NotFound,
-        Code::MethodNotAllowed => tonic::Code::Unimplemented,
-        Code::KeysUnavailable
-        | Code::StoreUnavailable
-        | Code::DatabaseUnavailable
-        | Code::ShuttingDown => tonic::Code::Unavailable,
-        Code::RateLimited | Code::StoreFull | Code::DatabaseFull => tonic::Code::ResourceExhausted,
-        Code::Internal => tonic::Code::Internal,
+        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
+        Code::SessionExpired => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
+        Code::SessionBlocked | Code::ReadOnlySession => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
+        Code::Forbidden | Code::NotAMember | Code::OriginNotAllowed => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
+        Code::EditWindowOver => (StatusCode::FORBIDDEN, tonic::Code::FailedPrecondition),
+        Code::MessageDeleted => (StatusCode::CONFLICT, tonic::Code::FailedPrecondition),
+        Code::ConversationExists => (StatusCode::CONFLICT, tonic::Code::AlreadyExists),
+        Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => (StatusCode::BAD_REQUEST, tonic::Code::InvalidArgument),
+        Code::BodyTooLarge | Code::ContentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::InvalidArgument),
+        Code::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, tonic::Code::DeadlineExceeded),
+        Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
+        Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
+        Code::KeysUnavailable | Code::StoreUnavailable | Code::DatabaseUnavailable | Code::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
+        Code::RateLimited => (StatusCode::TOO_MANY_REQUESTS, tonic::Code::ResourceExhausted),
+        Code::StoreFull | Code::DatabaseFull => (StatusCode::INSUFFICIENT_STORAGE, tonic::Code::ResourceExhausted),
+        Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal),
     }
 }

@@ -41,7 +41,8 @@ pub struct AppState {
     /// The chat, once this node has joined the cluster.
     chat: Arc<OnceLock<Arc<Chat>>>,
     shutdown: watch::Receiver<bool>,
-    readiness_timeouts: readiness::ReadinessTimeouts,
+    store_timeout: Duration,
+    database_timeout: Duration,
 }
 
 /// Result of rate limiting and authorizing a request.
@@ -80,7 +81,8 @@ impl AppState {
             startup,
             chat: Arc::default(),
             shutdown,
-            readiness_timeouts: readiness::ReadinessTimeouts::new(config),
+            store_timeout: config.store.request_timeout,
+            database_timeout: config.database.timeout,
         }
     }
 
@@ -280,7 +282,8 @@ impl AppState {
     /// Readiness of store, database and node. A node that is shutting down is not ready.
     pub async fn readiness(&self) -> Readiness {
         let mut readiness =
-            readiness::check_readiness(&self.startup, self.readiness_timeouts).await;
+            readiness::check_readiness(&self.startup, self.store_timeout, self.database_timeout)
+                .await;
         if self.is_shutting_down() {
             readiness.node = Err("this node is shutting down".into());
         }

@@ -125,8 +125,11 @@ pub async fn run_server(
         shutting_down.clone(),
         &config,
     );
-    let socketio =
-        SocketIoGateway::create_server(app.clone(), config.socketio, config.server.node.as_str());
+    let socketio = SocketIoGateway::create_server(
+        app.clone(),
+        config.socketio.clone(),
+        config.server.node.as_str(),
+    );
     let origins = &config.server.allowed_origins;
     let http = http::HttpService::new(app.clone(), Arc::clone(&socketio), origins);
     let mut gateways = JoinSet::new();

@@ -6,32 +6,12 @@
 
 use std::time::Duration;
 
-use parlor_chat::database::Database;
-use parlor_store::Store;
 use tokio::time::timeout;
 
-use crate::config::Config;
 use crate::lifecycle::StartupState;
 
 /// Maximum timeout of the database ping. A readiness probe expects an answer earlier than the statement timeout.
 const MAX_DATABASE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Timeouts of the pings.
-#[derive(Debug, Clone, Copy)]
-pub struct ReadinessTimeouts {
-    store: Duration,
-    database: Duration,
-}
-
-impl ReadinessTimeouts {
-    /// Timeouts from the settings.
-    pub fn new(config: &Config) -> Self {
-        Self {
-            store: config.store.request_timeout,
-            database: config.database.timeout.min(MAX_DATABASE_TIMEOUT),
-        }
-    }
-}
 
 /// Readiness of each part, with the reason why it is not ready.
 #[derive(Debug, Clone)]
@@ -51,17 +31,23 @@ impl Readiness {
     }
 }
 
-/// Runs all checks concurrently.
+/// Runs all checks concurrently. A check of the store may take `store_timeout`.
 pub(crate) async fn check_readiness(
     startup: &StartupState,
-    timeouts: ReadinessTimeouts,
+    store_timeout: Duration,
+    database_timeout: Duration,
 ) -> Readiness {
     let store = startup.store.borrow().clone();
     let database = startup.database.borrow().clone();
-    let (store, database) =
-        tokio::join!(async { ping_store(store?, timeouts.store).await }, async {
-            ping_database(&database?, timeouts.database).await
-        },);
+    let ping_store = async {
+        let (mut store, ping) = (store?, redis::cmd("PING"));
+        check_within(store_timeout, "store", ping.exec_async(&mut store)).await
+    };
+    let ping_database = async {
+        let timeout = database_timeout.min(MAX_DATABASE_TIMEOUT);
+        check_within(timeout, "database", database?.ping()).await
+    };
+    let (store, database) = tokio::join!(ping_store, ping_database);
     Readiness {
         store,
         database,
@@ -69,21 +55,11 @@ pub(crate) async fn check_readiness(
     }
 }
 
-async fn ping_store(mut store: Store, limit: Duration) -> Result<(), String> {
-    let ping = redis::cmd("PING");
-    let pong = ping.query_async::<String>(&mut store);
-    check_within(limit, "store", pong).await.map(drop)
-}
-
-async fn ping_database(database: &Database, limit: Duration) -> Result<(), String> {
-    check_within(limit, "database", database.ping()).await
-}
-
-async fn check_within<T>(
+async fn check_within(
     limit: Duration,
     part: &str,
-    ping: impl Future<Output = Result<T, impl ToString>>,
-) -> Result<T, String> {
+    ping: impl Future<Output = Result<(), impl ToString>>,
+) -> Result<(), String> {
     match timeout(limit, ping).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
         Err(_) => Err(format!(

@@ -78,8 +78,8 @@ impl fmt::Debug for PublicKeyPem {
     /// Omits the text: a private key that was configured by mistake must stay secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(_) => f.write_str("Pem(text)"),
-            Self::File(path) => write!(f, "Pem({})", path.display()),
+            Self::Text(_) => f.write_str("PublicKeyPem(text)"),
+            Self::File(path) => write!(f, "PublicKeyPem({})", path.display()),
         }
     }
 }
@@ -109,7 +109,7 @@ impl fmt::Display for JwksLocation {
 
 impl fmt::Debug for JwksLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Location({self})")
+        write!(f, "JwksLocation({self})")
     }
 }
 

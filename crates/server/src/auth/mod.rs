@@ -28,16 +28,16 @@ use parlor_embedded::Clock;
 use serde::Deserialize as _;
 use tracing::warn;
 
-pub use claims::{LEEWAY_MS, MAX_NAME_BYTES, TokenGrant};
-pub use config::{
-    AuthConfig, AuthConfigError, AuthSettings, JwksLocation, KeySource, PublicAlgorithm,
-    PublicKeyPem,
-};
-pub use error::{AuthError, AuthLoadError, KeySetFetchError, PublicKeyError, TokenIssueError};
+use claims::LEEWAY_MS;
+pub(crate) use claims::TokenGrant;
+pub use config::{AuthConfig, AuthSettings};
+use config::{KeySource, PublicAlgorithm, PublicKeyPem};
+use error::AuthLoadError;
+pub(crate) use error::{AuthError, TokenIssueError};
 use jwks::RemoteKeySet;
 use jwks_fetch::KeySetFetcher;
 use jwt::Jwt;
-pub use secret::{SECRET_FILE_NAME as SECRET_FILE, SharedSecret};
+use secret::SharedSecret;
 use signature_cache::SignatureCache;
 
 /// Verifies and issues tokens.
@@ -147,7 +147,7 @@ impl Authenticator {
 
 impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({:?})", self.algorithm())
+        write!(f, "Authenticator({:?})", self.algorithm())
     }
 }
 

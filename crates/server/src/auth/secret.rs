@@ -43,7 +43,7 @@ impl SharedSecret {
 
 impl fmt::Debug for SharedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(hidden)")
+        f.write_str("SharedSecret(hidden)")
     }
 }
 

@@ -6,54 +6,32 @@
 //! 2. Invalid signatures are not cached, so a client without valid tokens cannot evict entries.
 //! 3. The cache stores neither tokens nor keys, only at most [`MAX_CACHED_SIGNATURES`] digests of a key and a token.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
-
 use jsonwebtoken::{DecodingKey, DecodingKeyKind};
+use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
-/// Capacity of the cache; a digest takes about 45 bytes.
+/// Capacity of the cache; a digest takes about 80 bytes.
 pub(super) const MAX_CACHED_SIGNATURES: usize = 100_000;
 
 type SignatureDigest = [u8; 32];
 
-/// Cache of verified signatures.
-#[derive(Default)]
-pub(super) struct SignatureCache(Mutex<SignatureGenerations>);
+/// Cache of verified signatures. A signature that is not looked up is evicted first.
+pub(super) struct SignatureCache(Cache<SignatureDigest, ()>);
 
-/// Two generations. A signature that is not looked up while [`MAX_CACHED_SIGNATURES`] / 2 others are added is evicted.
-#[derive(Default)]
-struct SignatureGenerations {
-    current: HashSet<SignatureDigest>,
-    previous: HashSet<SignatureDigest>,
+impl Default for SignatureCache {
+    fn default() -> Self {
+        Self(Cache::new(MAX_CACHED_SIGNATURES))
+    }
 }
 
 impl SignatureCache {
     /// True if the signature was verified before.
     pub(super) fn contains(&self, signed: &SignatureDigest) -> bool {
-        let mut ages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ages.current.contains(signed) {
-            return true;
-        }
-        let held = ages.previous.remove(signed);
-        if held {
-            ages.add(*signed);
-        }
-        held
+        self.0.get(signed).is_some()
     }
 
     pub(super) fn add(&self, signed: SignatureDigest) {
-        let mut ages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ages.add(signed);
-    }
-}
-
-impl SignatureGenerations {
-    fn add(&mut self, signed: SignatureDigest) {
-        if self.current.len() >= MAX_CACHED_SIGNATURES / 2 {
-            self.previous = std::mem::take(&mut self.current);
-        }
-        self.current.insert(signed);
+        self.0.insert(signed, ());
     }
 }
 
@@ -91,8 +69,7 @@ mod tests {
         }
         assert!(!signatures.contains(&numbered(1)));
         assert!(signatures.contains(&numbered(3 * MAX_CACHED_SIGNATURES - 1)));
-        let ages = signatures.0.lock().unwrap();
-        assert!(ages.current.len() + ages.previous.len() <= MAX_CACHED_SIGNATURES);
+        assert!(signatures.0.len() <= MAX_CACHED_SIGNATURES);
     }
 
     #[test]

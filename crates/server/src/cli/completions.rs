@@ -5,14 +5,12 @@ use clap_complete::Shell;
 
 use super::{Cli, Output};
 
-/// Options of `completions`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Shell to print the script for
     shell: Shell,
 }
 
-/// Prints the script.
 pub fn run(args: &Args, output: &mut Output) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "parlor", &mut script);

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_escaped_is_read_back() {
+    fn escaped_text_is_unescaped_to_the_same_bytes() {
         let every: Vec<u8> = (0..=255).chain("日本語\u{85}".bytes()).collect();
         assert_eq!(unescape(&escape(&every)), Some(every));
         for wrong in [r"\", r"\q", r"\x1", r"\xzz", "\\x日"] {

@@ -15,6 +15,7 @@ mod redis_value;
 mod repair;
 mod schema;
 mod serve;
+mod signals;
 mod store_reader;
 mod text_table;
 mod token;
@@ -29,7 +30,7 @@ use parlor_chat::keys::Preset;
 use crate::config::{
     self, ConfigSources, Environment, Flags, LoadedConfig, LogConfig, SettingOrigin,
 };
-use crate::logging;
+use crate::logging::{self, LogLevelHandle};
 pub use output::Output;
 
 const AFTER_HELP: &str = "\
@@ -55,7 +56,7 @@ pub struct Cli {
 
 /// Options of every command.
 #[derive(clap::Args, Debug)]
-#[command(next_help_heading = "GlobalArgs options")]
+#[command(next_help_heading = "Global options")]
 struct GlobalArgs {
     /// Read this configuration file instead of ./parlor.toml
     #[arg(long, global = true, value_name = "FILE")]
@@ -130,16 +131,17 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    logging::init_logging(&log_config(&cli.command, &loaded), color);
+    let log_level = logging::init_logging(&log_config(&cli.command, &loaded), color);
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    exit_code(run(&cli.command, &loaded, &mut output))
+    exit_code(run(&cli.command, &loaded, log_level, &mut output))
 }
 
 fn run(
     command: &CliCommand,
     loaded: &LoadedConfig,
+    log_level: LogLevelHandle,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -147,7 +149,7 @@ fn run(
         .build()?;
     let result = runtime.block_on(async {
         match command {
-            CliCommand::Serve(args) => serve::run(args, loaded, output).await,
+            CliCommand::Serve(args) => serve::run(args, loaded, log_level, output).await,
             CliCommand::Token(args) => token::run(args, loaded, output).await,
             CliCommand::Schema(args) => schema::run(args, loaded, output),
             CliCommand::Keys(args) => keys::run(args, loaded, output).await,

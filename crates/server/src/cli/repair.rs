@@ -2,10 +2,8 @@
 //!
 //! Invariant: a store that was not filled from this database is not changed.
 
-use std::io::{IsTerminal, stderr};
-
 use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, DatabaseUrl};
 use parlor_chat::unread::{CounterDifference, DifferenceKind, RepairReport, Unread};
@@ -15,7 +13,6 @@ use super::store_reader::{self, query, require_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
-/// Options of `repair`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -50,7 +47,6 @@ struct RepairUnreadArgs {
     json: bool,
 }
 
-/// Runs the command.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,
@@ -114,10 +110,8 @@ async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
 }
 
 async fn repair(unread: &Unread, dry_run: bool) -> anyhow::Result<RepairReport> {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    if stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-    }
+    // Without a terminal the bar is hidden.
+    let bar = ProgressBar::new(0);
     let style = "{bar:40} {pos} of {len} users, {eta} left";
     bar.set_style(ProgressStyle::with_template(style)?);
     let report = unread.repair(dry_run, |done, all| {

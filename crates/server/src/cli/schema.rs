@@ -7,7 +7,6 @@ use parlor_store::StoreUrl;
 use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 
-/// Options of `schema`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +35,6 @@ enum SchemaFormat {
     Json,
 }
 
-/// Prints the schema.
 pub fn run(
     args: &Args,
     loaded: &LoadedConfig,

@@ -9,26 +9,28 @@ use parlor_chat::database::Database;
 use parlor_embedded::SystemClock;
 use parlor_store::{Store, StoreUrl};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{debug, info, warn};
 
+use super::signals::{SignalHandler, Signals};
 use super::{CommandStatus, Output};
 use crate::auth::Authenticator;
 use crate::config::{Config, LoadedConfig, SettingOrigin, render};
 use crate::lifecycle::{self, ServerInit, StartupResult};
+use crate::logging::LogLevelHandle;
 
 /// Backlog of connections that wait to be accepted, limited by `net.core.somaxconn`. When a node stops, its clients
 /// reconnect to the other nodes at the same time, and a client whose connection does not fit into the backlog retries
 /// only after seconds.
 const LISTEN_BACKLOG: u32 = 16_384;
 
-/// Options of `serve`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 If Redis or PostgreSQL is unavailable at the start, the server retries until it is reachable;
 meanwhile /readyz returns 503 with the reason. On SIGTERM or SIGINT the server accepts no new
 connections, finishes open requests and flushes the store, within 10 seconds. A second signal stops
-the process at once. Exit code 74: the disk of the embedded store could not be synced.
+the process at once. On SIGHUP it reads the configuration file again and applies log.level; with a
+controlling terminal, SIGHUP stops it like SIGTERM. Exit code 74: the disk of the embedded store
+could not be synced.
 
 Examples:
   parlor serve
@@ -53,6 +55,7 @@ pub struct Args {
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,
+    log_level: LogLevelHandle,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     if args.print_config {
@@ -65,7 +68,8 @@ pub async fn run(
     }
     let config = &loaded.config;
     // The handlers are installed before anything is opened, so that an early signal is not lost.
-    let mut signals = ShutdownSignals::new().context("cannot install signal handlers")?;
+    let signals = Signals::install().context("cannot install signal handlers")?;
+    let mut signals = SignalHandler::new(signals, loaded.clone(), log_level);
     let http = bind("server.http", "--http", &config.server.http).await?;
     let grpc = match &config.server.grpc {
         Some(address) => Some(bind("server.grpc", "--grpc", address).await?),
@@ -77,7 +81,7 @@ pub async fn run(
     };
     let opened = tokio::select! {
         opened = open_parts(config) => opened?,
-        () = signals.next() => {
+        () = signals.wait_for_shutdown() => {
             info!("received a shutdown signal before store and database were open");
             return Ok(CommandStatus::Succeeded);
         }
@@ -88,9 +92,9 @@ pub async fn run(
         debug!(%error, "cannot print the startup message");
     }
     let shutdown = async move {
-        signals.next().await;
+        signals.wait_for_shutdown().await;
         tokio::spawn(async move {
-            signals.next().await;
+            signals.wait_for_shutdown().await;
             warn!("received a second signal; stopping at once");
             std::process::exit(1);
         });
@@ -231,28 +235,6 @@ fn store_flags(loaded: &LoadedConfig) -> String {
         .filter(|(_, name, _)| matches!(loaded.values.origin(name), SettingOrigin::Flag(_)))
         .map(|(flag, _, value)| format!(" {flag} {value}"))
         .collect()
-}
-
-/// The two signals that stop a server.
-struct ShutdownSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl ShutdownSignals {
-    fn new() -> io::Result<ShutdownSignals> {
-        Ok(ShutdownSignals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }
 
 #[cfg(test)]

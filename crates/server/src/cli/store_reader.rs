@@ -50,7 +50,6 @@ async fn open_with(config: &Config, read_only: bool) -> anyhow::Result<Store> {
     Ok(store)
 }
 
-/// Runs a command.
 pub async fn query<T: FromRedisValue>(store: &Store, command: &Cmd) -> RedisResult<T> {
     command.query_async(&mut store.clone()).await
 }

@@ -14,7 +14,6 @@ use super::{Cli, CommandStatus, Output};
 use crate::auth::{Authenticator, TokenGrant, TokenIssueError};
 use crate::config::{LoadedConfig, duration};
 
-/// Options of `token`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -64,7 +63,6 @@ fn parse_ttl(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Prints a token.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_the_reason() {
+    fn invalid_durations_are_rejected_with_the_reason() {
         for (text, reason) in [
             ("", "not a duration"),
             ("soon", "not a unit"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_written_form_reads_back_as_the_same() {
+    fn a_formatted_duration_parses_back_to_the_same_value() {
         for ms in [
             0, 1, 500, 1_000, 1_500, 60_000, 90_000, 3_600_000, 86_400_000,
         ] {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::layer::{ConfigLayer, SettingOrigin};
 use super::setting_kind::RawValue;
 use super::settings::{self, Setting};
 
@@ -51,74 +51,45 @@ impl Environment {
 }
 
 /// Integration variables: name, setting and description. docs/config.md lists them from here.
+#[rustfmt::skip]
 pub const INTEGRATION_VARIABLES: [(&str, &str, &str); 7] = [
-    (
-        "REDIS_HOST",
-        "store.url",
-        "Host of Redis; without `REDIS_PORT` it means `redis://HOST:6379/0`.",
-    ),
-    (
-        "REDIS_PORT",
-        "store.url",
-        "Port of Redis; needs `REDIS_HOST`.",
-    ),
+    ("REDIS_HOST", "store.url", "Host of Redis; without `REDIS_PORT` it means `redis://HOST:6379/0`."),
+    ("REDIS_PORT", "store.url", "Port of Redis; needs `REDIS_HOST`."),
     ("REDIS_PASSWORD", "store.password", "Password of Redis."),
-    (
-        "REDIS_KEY_PREFIX",
-        "keys.prefix",
-        "Prefix of every key and channel.",
-    ),
-    (
-        "MESSAGE_RATE_LIMIT",
-        "limits.messages",
-        "Number of messages that a user may send within the window.",
-    ),
-    (
-        "MESSAGE_RATE_WINDOW",
-        "limits.message_window",
-        "Length of the window, in milliseconds.",
-    ),
-    (
-        "NOTIFICATION_REDIS_CHANNEL",
-        "notifications.channel",
-        "Channel for new messages instead of `events:message.created`.",
-    ),
+    ("REDIS_KEY_PREFIX", "keys.prefix", "Prefix of every key and channel."),
+    ("MESSAGE_RATE_LIMIT", "limits.messages", "Number of messages that a user may send within the window."),
+    ("MESSAGE_RATE_WINDOW", "limits.message_window", "Length of the window, in milliseconds."),
+    ("NOTIFICATION_REDIS_CHANNEL", "notifications.channel", "Channel for new messages instead of `events:message.created`."),
 ];
 
 /// Reads the integration variables.
 pub fn read_integration_variables(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
-    store_url(environment, &mut layer);
-    for (variable, name, _) in INTEGRATION_VARIABLES
-        .iter()
-        .filter(|(_, name, _)| *name != "store.url")
-    {
+    add_store_url(environment, &mut layer);
+    for (variable, name, _) in INTEGRATION_VARIABLES {
         let Some(value) = environment.get(variable) else {
             continue;
         };
-        let value = match *variable {
+        let value = match variable {
+            "REDIS_HOST" | "REDIS_PORT" => continue,
             "MESSAGE_RATE_WINDOW" if value.bytes().all(|b| b.is_ascii_digit()) => {
                 format!("{value}ms")
             }
             "MESSAGE_RATE_WINDOW" => {
                 let message = format!("`{value}` is not a whole number of milliseconds");
-                layer.problems.push(ConfigProblem::new(variable, message));
+                layer.add_problem(variable, message);
                 continue;
             }
             _ => value.to_owned(),
         };
-        layer.add_entry(
-            name,
-            RawValue::Scalar(value),
-            SettingOrigin::Variable((*variable).into()),
-            |s| s.name.to_owned(),
-        );
+        let origin = SettingOrigin::Variable(variable.into());
+        layer.add_entry(name, RawValue::Scalar(value), origin);
     }
     layer
 }
 
 /// Builds `store.url` from host and port.
-fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
+fn add_store_url(environment: &Environment, layer: &mut ConfigLayer) {
     let port = match environment.get("REDIS_PORT") {
         // Kubernetes sets REDIS_PORT=tcp://10.0.0.1:6379 in every pod of a namespace with a service named `redis`.
         Some(link) if link.starts_with("tcp://") => {
@@ -131,37 +102,29 @@ fn store_url(environment: &Environment, layer: &mut ConfigLayer) {
     };
     let Some(host) = environment.get("REDIS_HOST") else {
         if port.is_some() {
-            layer
-                .warnings
-                .push("REDIS_PORT is set without REDIS_HOST and is ignored".into());
+            let warning = "REDIS_PORT is set without REDIS_HOST and is ignored";
+            layer.warnings.push(warning.into());
         }
         return;
     };
     let port = port.unwrap_or("6379");
     if port.parse::<u16>().is_err() {
-        return layer.problems.push(ConfigProblem::new(
-            "REDIS_PORT",
-            format!("`{port}` is not a port number"),
-        ));
+        return layer.add_problem("REDIS_PORT", format!("`{port}` is not a port number"));
     }
     if host.contains(['/', '@', ' ']) {
         // The error does not repeat the value: a URL may contain a password.
         let message = "this is not a host name; to set a whole URL, use PARLOR_STORE__URL";
-        return layer
-            .problems
-            .push(ConfigProblem::new("REDIS_HOST", message));
+        return layer.add_problem("REDIS_HOST", message);
     }
-    let host = if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
+    let host = match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]"),
+        false => host.to_owned(),
     };
-    let url = format!("redis://{host}:{port}/0");
+    let url = RawValue::Scalar(format!("redis://{host}:{port}/0"));
     layer.add_entry(
         "store.url",
-        RawValue::Scalar(url),
+        url,
         SettingOrigin::Variable("REDIS_HOST".into()),
-        |s| s.name.to_owned(),
     );
 }
 
@@ -175,17 +138,12 @@ pub fn read_parlor_variables(environment: &Environment) -> ConfigLayer {
         let origin = SettingOrigin::Variable(variable.clone());
         if let Some((section, key)) = rest.split_once("__") {
             let name = format!("{}.{}", section.to_lowercase(), key.to_lowercase());
-            layer.add_entry(
-                &name,
-                RawValue::Scalar(value.clone()),
-                origin,
-                Setting::variable,
-            );
+            layer.add_entry(&name, RawValue::Scalar(value.clone()), origin);
         } else if let Some(meant) = suggest_two_underscores(rest) {
             let message = format!(
                 "section and key are separated by two underscores; did you mean `{meant}`?"
             );
-            layer.problems.push(ConfigProblem::new(origin, message));
+            layer.add_problem(origin, message);
         }
     }
     layer
@@ -262,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_in_the_environment_is_never_shown() {
+    fn a_password_in_the_environment_is_never_printed() {
         let variables = [("REDIS_HOST", "redis://:hunter2@cache")];
         let problems = read(&variables).1;
         assert!(
@@ -307,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn our_variables_are_read_and_near_misses_are_refused() {
+    fn parlor_variables_are_read_and_near_misses_are_rejected() {
         let entries = read(&[("PARLOR_SERVER__HTTP", "0.0.0.0:1")]).0;
         assert_eq!(
             entries,

@@ -5,7 +5,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::layer::{ConfigLayer, ConfigProblem, SettingOrigin};
+use super::layer::{ConfigLayer, SettingOrigin};
 use super::setting_kind::RawValue;
 use super::settings;
 use super::suggest;
@@ -21,13 +21,11 @@ pub fn read(named: Option<&Path>) -> ConfigLayer {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
             ConfigLayer::default()
         }
-        Err(error) => ConfigLayer {
-            problems: vec![ConfigProblem::new(
-                path.display(),
-                format!("cannot be read: {error}"),
-            )],
-            ..ConfigLayer::default()
-        },
+        Err(error) => {
+            let mut layer = ConfigLayer::default();
+            layer.add_problem(path.display(), format!("cannot be read: {error}"));
+            layer
+        }
     }
 }
 
@@ -37,10 +35,7 @@ pub fn parse(file: &str, text: &str) -> ConfigLayer {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
-        layer.problems.push(ConfigProblem::new(
-            SettingOrigin::File(file.into(), line),
-            error.message(),
-        ));
+        layer.add_problem(SettingOrigin::File(file.into(), line), error.message());
     }
     let reader = TomlReader { file, text };
     for (section, value) in table.into_inner() {
@@ -81,9 +76,7 @@ impl TomlReader<'_> {
                 },
             );
             let message = format!("`{section}` is outside of a section; {hint}");
-            return layer
-                .problems
-                .push(ConfigProblem::new(self.origin_at(offset), message));
+            return layer.add_problem(self.origin_at(offset), message);
         };
         // Report a mistyped section once instead of once for each of its keys.
         if !known.contains(&section)
@@ -96,18 +89,11 @@ impl TomlReader<'_> {
                 |name| format!("did you mean [{name}]?"),
             );
             let message = format!("there is no section [{section}]; {hint}");
-            return layer
-                .problems
-                .push(ConfigProblem::new(self.origin_at(offset), message));
+            return layer.add_problem(self.origin_at(offset), message);
         }
         for (key, value) in keys {
             let name = format!("{section}.{}", key.get_ref());
-            layer.add_entry(
-                &name,
-                to_raw_value(value),
-                self.origin_at(key.span().start),
-                |s| s.name.to_owned(),
-            );
+            layer.add_entry(&name, to_raw_value(value), self.origin_at(key.span().start));
         }
     }
 }
@@ -230,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_toml_is_told_with_its_line() {
+    fn a_toml_syntax_error_is_reported_with_its_line() {
         let found = problems("[server]\nhttp = \n");
         assert!(found[0].starts_with("parlor.toml:2: "), "{found:?}");
     }

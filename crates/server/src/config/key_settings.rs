@@ -49,67 +49,52 @@ pub fn ttl_setting(name: TtlName) -> Setting {
 /// Defaults that the chosen preset and layouts change, each with its origin.
 pub fn preset_defaults(values: &SettingValues) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
     let preset = preset(values);
-    let (base, own) = (KeySettings::default(), KeySettings::from_preset(preset));
+    let own = KeySettings::from_preset(preset);
     let layouts = layouts(values, &own.layouts);
-    let text = |text: &str| SettingValue::Text(text.to_owned());
-    let mut changed = Vec::new();
-    let mut add = |name, value: SettingValue, same: bool, origin| {
-        if !same {
-            changed.push((name, value, origin));
-        }
+    // Times follow the layouts that are set, and the layouts themselves follow the preset.
+    let chosen = KeySettings {
+        prefix: own.prefix.clone(),
+        layouts: own.layouts,
+        ..KeySettings::from_layouts(preset, layouts)
     };
-    let by_preset = || SettingOrigin::Preset(preset.name());
-    let (b, o) = (&base.layouts, &own.layouts);
-    add(
-        "keys.prefix",
-        text(&own.prefix),
-        own.prefix == base.prefix,
-        by_preset(),
-    );
-    add(
-        PresenceLayout::SETTING,
-        text(o.presence.name()),
-        o.presence == b.presence,
-        by_preset(),
-    );
-    add(
-        TypingLayout::SETTING,
-        text(o.typing.name()),
-        o.typing == b.typing,
-        by_preset(),
-    );
-    add(
-        RecentLayout::SETTING,
-        text(o.recent.name()),
-        o.recent == b.recent,
-        by_preset(),
-    );
+    let of_preset = setting_values(&own);
+    let of_base = setting_values(&KeySettings::default());
+    let chosen = setting_values(&chosen)
+        .into_iter()
+        .zip(of_preset)
+        .zip(of_base);
+    chosen
+        .filter(|(((_, value), _), (_, base))| value != base)
+        .map(|(((name, value), (_, of_preset)), _)| {
+            let origin = match name {
+                _ if value == of_preset => SettingOrigin::Preset(preset.name()),
+                _ if name == TtlName::Typing.name() => {
+                    SettingOrigin::Layout(TypingLayout::SETTING, layouts.typing.name())
+                }
+                _ => SettingOrigin::Layout(PresenceLayout::SETTING, layouts.presence.name()),
+            };
+            (name, value, origin)
+        })
+        .collect()
+}
 
-    let actual = KeySettings::from_layouts(preset, layouts);
-    let origin = |is_own: bool, name: TtlName| match name {
-        _ if is_own => by_preset(),
-        TtlName::Typing => SettingOrigin::Layout(TypingLayout::SETTING, layouts.typing.name()),
-        _ => SettingOrigin::Layout(PresenceLayout::SETTING, layouts.presence.name()),
-    };
-    for name in TtlName::ALL {
-        let time = actual.ttls.get(*name);
-        let is_own = time == own.ttls.get(*name);
-        add(
-            name.name(),
-            SettingValue::Duration(time),
-            time == base.ttls.get(*name),
-            origin(is_own, *name),
-        );
-    }
-    let is_own = actual.heartbeat == own.heartbeat;
-    let beat = origin(is_own, TtlName::Presence);
-    add(
+/// The values of the settings in this file, in a fixed order.
+fn setting_values(settings: &KeySettings) -> Vec<(&'static str, SettingValue)> {
+    let text = |text: &str| SettingValue::Text(text.to_owned());
+    let layouts = &settings.layouts;
+    let mut all = vec![
+        ("keys.prefix", text(&settings.prefix)),
+        (PresenceLayout::SETTING, text(layouts.presence.name())),
+        (TypingLayout::SETTING, text(layouts.typing.name())),
+        (RecentLayout::SETTING, text(layouts.recent.name())),
+    ];
+    let time = |name: &TtlName| SettingValue::Duration(settings.ttls.get(*name));
+    all.extend(TtlName::ALL.iter().map(|name| (name.name(), time(name))));
+    all.push((
         "presence.heartbeat",
-        SettingValue::Duration(actual.heartbeat),
-        actual.heartbeat == base.heartbeat,
-        beat,
-    );
-    changed
+        SettingValue::Duration(settings.heartbeat),
+    ));
+    all
 }
 
 /// Builds the key settings of the chat crate.

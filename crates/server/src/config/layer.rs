@@ -25,6 +25,16 @@ pub enum SettingOrigin {
     Flag(String),
 }
 
+impl SettingOrigin {
+    /// Name of a setting as this source writes it.
+    fn name_of(&self, setting: &Setting) -> String {
+        match self {
+            SettingOrigin::Variable(_) => setting.variable(),
+            _ => setting.name.to_owned(),
+        }
+    }
+}
+
 impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,7 +61,11 @@ pub struct SettingEntry {
 impl fmt::Debug for SettingEntry {
     /// Omits the value: it may be a secret, or a URL that contains one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Entry({} from {})", self.setting.name, self.origin)
+        write!(
+            f,
+            "SettingEntry({} from {})",
+            self.setting.name, self.origin
+        )
     }
 }
 
@@ -87,15 +101,13 @@ pub struct ConfigLayer {
 }
 
 impl ConfigLayer {
-    /// Adds an entry for the setting `name`, or a problem if there is no such setting. `format_name` writes the name of
-    /// the suggested setting in the notation of this source.
-    pub fn add_entry(
-        &mut self,
-        name: &str,
-        raw: RawValue,
-        origin: SettingOrigin,
-        format_name: impl Fn(&Setting) -> String,
-    ) {
+    /// Adds a problem at this place.
+    pub fn add_problem(&mut self, place: impl fmt::Display, message: impl Into<String>) {
+        self.problems.push(ConfigProblem::new(place, message));
+    }
+
+    /// Adds an entry for the setting `name`, or a problem with a suggestion if there is no such setting.
+    pub fn add_entry(&mut self, name: &str, raw: RawValue, origin: SettingOrigin) {
         match settings::find_setting(name) {
             Some(setting) => self.entries.push(SettingEntry {
                 setting,
@@ -108,12 +120,10 @@ impl ConfigLayer {
                     .and_then(settings::find_setting)
                     .map_or_else(
                         || "the settings are listed in docs/config.md".into(),
-                        |s| format!("did you mean `{}`?", format_name(s)),
+                        |setting| format!("did you mean `{}`?", origin.name_of(setting)),
                     );
-                self.problems.push(ConfigProblem::new(
-                    origin,
-                    format!("there is no setting `{name}`; {hint}"),
-                ));
+                let message = format!("there is no setting `{name}`; {hint}");
+                self.add_problem(origin, message);
             }
         }
     }
@@ -150,30 +160,19 @@ pub fn read_flags(flags: &Flags) -> ConfigLayer {
         match text.split_once('=') {
             Some((name, value)) => {
                 let origin = SettingOrigin::Flag(format!("--set {}", name.trim()));
-                layer.add_entry(
-                    name.trim(),
-                    RawValue::Scalar(value.to_owned()),
-                    origin,
-                    |s| s.name.to_owned(),
-                );
+                layer.add_entry(name.trim(), RawValue::Scalar(value.to_owned()), origin);
             }
             // The text after the name may be a secret.
-            None => layer.problems.push(ConfigProblem::new(
-                "--set",
-                format!(
-                    "`{}` is not of the form section.key=value",
-                    setting_name_of(text)
-                ),
-            )),
+            None => {
+                let name = setting_name_of(text);
+                let message = format!("`{name}` is not of the form section.key=value");
+                layer.add_problem("--set", message);
+            }
         }
     }
     for (flag, name, value) in &flags.shortcuts {
-        layer.add_entry(
-            name,
-            RawValue::Scalar(value.clone()),
-            SettingOrigin::Flag((*flag).to_owned()),
-            |s| s.name.to_owned(),
-        );
+        let origin = SettingOrigin::Flag((*flag).to_owned());
+        layer.add_entry(name, RawValue::Scalar(value.clone()), origin);
     }
     layer
 }

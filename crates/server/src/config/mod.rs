@@ -23,7 +23,8 @@ use std::path::PathBuf;
 
 pub use environment::{Environment, INTEGRATION_VARIABLES};
 pub use layer::{ConfigProblem, Flags, SettingOrigin};
-pub use model::{BurstRate, Config, LogConfig, LogFormat, ServerConfig, SocketIoConfig};
+pub(crate) use model::set_default_password;
+pub(crate) use model::{BurstRate, Config, LogConfig, LogFormat, SocketIoConfig};
 pub use setting_kind::{RawValue, SettingKind, SettingValue};
 pub use values::{SettingValues, default_value};
 
@@ -56,6 +57,15 @@ pub struct LoadedConfig {
     pub values: SettingValues,
     /// Warnings for the log: variables that are ignored, and why.
     pub warnings: Vec<String>,
+    /// Everything that was read, for [`LoadedConfig::reload`].
+    sources: ConfigSources,
+}
+
+impl LoadedConfig {
+    /// Reads and checks the same sources again. Only the file can have changed.
+    pub fn reload(&self) -> Result<LoadedConfig, ConfigProblems> {
+        load(&self.sources)
+    }
 }
 
 /// All errors of a configuration.
@@ -102,6 +112,7 @@ pub fn load(sources: &ConfigSources) -> Result<LoadedConfig, ConfigProblems> {
             config,
             values,
             warnings,
+            sources: sources.clone(),
         }),
         Ok(_) => Err(ConfigProblems(problems)),
         Err(more) => {

@@ -1,13 +1,13 @@
 //! Builds the checked [`Config`] from the values, and checks settings that depend on each other.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use parlor_chat::database::{self, DatabaseUrl, Synchronous};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::KeySettings;
 use parlor_chat::limits::{MAX_WINDOW, RateLimit, RateLimitAlgorithm};
 use parlor_chat::{MessageOptions, SessionOptions};
+use parlor_socketio::{RecoveryOptions, SocketIoOptions};
 use parlor_store::{StoreOptions, StoreUrl};
 use rand::RngExt;
 
@@ -18,6 +18,9 @@ use super::layer::{ConfigProblem, SettingOrigin};
 use super::values::SettingValues;
 use crate::auth::{AuthConfig, AuthSettings};
 use crate::client_address::{TrustedProxies, parse_network};
+
+/// Maximum bytes of the replay buffers of all sockets together.
+const MAX_REPLAY_BYTES: usize = 256 * 1024 * 1024;
 
 /// A valid configuration.
 #[derive(Clone, Debug)]
@@ -60,32 +63,16 @@ pub struct ServerConfig {
 }
 
 /// Timeouts and limits of the Socket.IO gateway.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SocketIoConfig {
-    /// Interval between two pings to a client.
-    pub ping_interval: Duration,
-    /// Time limit for the reply to a ping.
-    pub ping_timeout: Duration,
-    /// Time limit for a handshake.
-    pub handshake_timeout: Duration,
-    /// Maximum size of one packet from a client.
-    pub max_packet_bytes: usize,
-    /// Maximum bytes in the send queue of one client.
-    pub max_send_queue_bytes: usize,
+    /// Timeouts and limits of connections and packets.
+    pub server: SocketIoOptions,
     /// Events that one socket may send.
     pub event_rate: BurstRate,
     /// Conversations that one socket may have joined at the same time.
     pub max_joined_conversations: usize,
-    /// Maximum connections of this node.
-    pub max_connections: usize,
-    /// Maximum connections from one address.
-    pub connections_per_address: usize,
     /// Handshakes accepted from one address.
     pub handshake_rate: BurstRate,
-    /// How long a disconnected socket can be recovered; zero disables recovery.
-    pub recovery_window: Duration,
-    /// Maximum events kept for the recovery of one socket.
-    pub max_recovery_events: usize,
 }
 
 /// Rate with a burst.
@@ -208,19 +195,31 @@ fn socketio_config(values: &SettingValues) -> SocketIoConfig {
         per_second: saturating_u32(values.number(average)),
         burst: saturating_u32(values.number(burst)),
     };
+    let max_send_queue_bytes = number("gateway.buffer");
+    let window = values.time("gateway.recovery");
+    let recovery = (!window.is_zero()).then(|| RecoveryOptions {
+        window,
+        max_frames: number("gateway.recovery_frames"),
+        max_bytes: max_send_queue_bytes,
+        max_total_bytes: MAX_REPLAY_BYTES,
+    });
+    let handshake_timeout = values.time("gateway.handshake_timeout");
     SocketIoConfig {
-        ping_interval: values.time("gateway.ping_interval"),
-        ping_timeout: values.time("gateway.ping_timeout"),
-        handshake_timeout: values.time("gateway.handshake_timeout"),
-        max_packet_bytes: number("gateway.max_frame"),
-        max_send_queue_bytes: number("gateway.buffer"),
+        server: SocketIoOptions {
+            ping_interval: values.time("gateway.ping_interval"),
+            ping_timeout: values.time("gateway.ping_timeout"),
+            connect_timeout: handshake_timeout,
+            upgrade_timeout: handshake_timeout,
+            max_payload: number("gateway.max_frame"),
+            max_send_queue_bytes,
+            recovery,
+            max_sessions: number("gateway.connections"),
+            max_sessions_per_address: number("gateway.connections_per_address"),
+            ..SocketIoOptions::default()
+        },
         event_rate: rate("gateway.events", "gateway.event_burst"),
         max_joined_conversations: number("gateway.conversations"),
-        max_connections: number("gateway.connections"),
-        connections_per_address: number("gateway.connections_per_address"),
         handshake_rate: rate("gateway.handshakes", "gateway.handshake_burst"),
-        recovery_window: values.time("gateway.recovery"),
-        max_recovery_events: number("gateway.recovery_frames"),
     }
 }
 
@@ -273,17 +272,19 @@ fn store_url(values: &SettingValues) -> Result<StoreUrl, ConfigProblem> {
     let wrong =
         |error| ConfigProblem::new(values.origin("store.url"), format!("store.url: {error}"));
     let mut url: StoreUrl = values.text("store.url").parse().map_err(wrong)?;
-    match &mut url {
-        StoreUrl::Embedded => {}
-        StoreUrl::Redis { credentials, .. }
-        | StoreUrl::Sentinel { credentials, .. }
-        | StoreUrl::Cluster { credentials, .. } => {
-            let own = credentials.password.take();
-            credentials.password =
-                own.or_else(|| values.optional("store.password").map(str::to_owned));
-        }
-    }
+    set_default_password(&mut url, values);
     Ok(url)
+}
+
+/// Sets `store.password`, if the URL contains no password.
+pub(crate) fn set_default_password(url: &mut StoreUrl, values: &SettingValues) {
+    if let StoreUrl::Redis { credentials, .. }
+    | StoreUrl::Sentinel { credentials, .. }
+    | StoreUrl::Cluster { credentials, .. } = url
+    {
+        let set = || values.optional("store.password").map(str::to_owned);
+        credentials.password = credentials.password.take().or_else(set);
+    }
 }
 
 fn database_options(

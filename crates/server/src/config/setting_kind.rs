@@ -11,6 +11,9 @@ use tracing_subscriber::EnvFilter;
 use super::duration;
 use crate::client_address::parse_network;
 
+/// Levels of `log.level`.
+const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
 /// Kind of the value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SettingKind {
@@ -78,14 +81,11 @@ impl SettingKind {
     /// Parses a value. The error says what is wrong and what is expected.
     pub fn parse(self, raw: &RawValue) -> Result<SettingValue, String> {
         match (self, raw) {
-            (SettingKind::TextList, RawValue::List(items)) => Ok(SettingValue::List(items.clone())),
-            (SettingKind::Origins, RawValue::List(items)) => {
-                self.origins(items.iter().map(String::as_str))
-            }
-            (SettingKind::Networks, RawValue::List(items)) => {
-                self.networks(items.iter().map(String::as_str))
-            }
             (_, RawValue::Scalar(text)) => self.parse_text(text),
+            (
+                SettingKind::TextList | SettingKind::Origins | SettingKind::Networks,
+                RawValue::List(items),
+            ) => self.parse_list(items.iter().map(String::as_str)),
             (_, RawValue::List(_)) => Err(format!(
                 "a list is not allowed here; expected {}",
                 self.expected()
@@ -143,64 +143,46 @@ impl SettingKind {
                     None => wrong(),
                 })
             }
-            SettingKind::TextList => Ok(SettingValue::List(
-                split_list(text).map(str::to_owned).collect(),
-            )),
-            SettingKind::Origins => self.origins(split_list(text)),
-            SettingKind::Networks => self.networks(split_list(text)),
+            SettingKind::TextList | SettingKind::Origins | SettingKind::Networks => {
+                let items = text.split(',').map(str::trim);
+                self.parse_list(items.filter(|item| !item.is_empty()))
+            }
             SettingKind::StoreUrl => match text.parse::<StoreUrl>() {
                 Ok(_) => Ok(SettingValue::Text(text.to_owned())),
                 Err(error) => Err(error.to_string()),
             },
             SettingKind::DatabaseUrl => {
-                let known = ["", "sqlite:", "postgres://", "postgresql://"];
-                let fits = known.iter().any(|start| {
-                    if start.is_empty() {
-                        text.is_empty()
-                    } else {
-                        text.starts_with(start)
-                    }
-                });
+                let known = ["sqlite:", "postgres://", "postgresql://"];
+                let fits = text.is_empty() || known.iter().any(|start| text.starts_with(start));
                 // The text may contain a password, so the error repeats only the scheme.
                 let scheme = text.split(':').next().unwrap_or_default();
                 fits.then(|| SettingValue::Text(text.to_owned()))
                     .ok_or_else(|| format!("`{scheme}:` is not {}", self.expected()))
             }
-            SettingKind::LogFilter => match EnvFilter::try_new(text) {
-                Ok(_) if !text.is_empty() => Ok(SettingValue::Text(text.to_owned())),
-                _ => Err(wrong()),
+            SettingKind::LogFilter => match find_invalid_level(text) {
+                Some(word) => Err(
+                    match super::suggest::nearest(word, LOG_LEVELS.into_iter()) {
+                        Some(level) => format!("{}; did you mean `{level}`?", wrong()),
+                        None => wrong(),
+                    },
+                ),
+                None if EnvFilter::try_new(text).is_err() => Err(wrong()),
+                None => Ok(SettingValue::Text(text.to_owned())),
             },
         }
     }
 
-    /// Checks origins. Browsers send an origin in lower case and without a path, so it is stored that way.
-    fn origins<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<SettingValue, String> {
-        let origin = |item: &str| {
-            let item = item.to_ascii_lowercase();
-            let (scheme, host) = item.split_once("://").unwrap_or_default();
-            let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
-            let fits = item == "*"
-                || ["http", "https"].contains(&scheme)
-                    && !host.is_empty()
-                    && host.chars().all(plain);
-            fits.then(|| item.clone())
-                .ok_or_else(|| format!("`{item}` is not {}", self.expected()))
+    fn parse_list<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<SettingValue, String> {
+        let item = |item: &str| {
+            match self {
+                SettingKind::Origins => parse_origin(item),
+                SettingKind::Networks => parse_network(item).map(|_| item.to_owned()),
+                _ => Some(item.to_owned()),
+            }
+            .ok_or_else(|| format!("`{item}` is not {}", self.expected()))
         };
-        items
-            .map(origin)
-            .collect::<Result<_, _>>()
-            .map(SettingValue::List)
-    }
-
-    fn networks<'a>(self, items: impl Iterator<Item = &'a str>) -> Result<SettingValue, String> {
-        let network = |item: &str| match parse_network(item) {
-            Some(_) => Ok(item.to_owned()),
-            None => Err(format!("`{item}` is not {}", self.expected())),
-        };
-        items
-            .map(network)
-            .collect::<Result<_, _>>()
-            .map(SettingValue::List)
+        let items = items.map(item).collect::<Result<_, _>>();
+        items.map(SettingValue::List)
     }
 
     /// Describes the accepted values; the text fits after "expected" and after "is not".
@@ -234,11 +216,28 @@ impl SettingKind {
     }
 }
 
-/// Splits a list that is written as one text.
-fn split_list(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
+/// Browsers send an origin in lower case and without a path, so it is stored that way.
+fn parse_origin(item: &str) -> Option<String> {
+    let item = item.to_ascii_lowercase();
+    let (scheme, host) = item.split_once("://").unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
+    let fits = ["http", "https"].contains(&scheme) && !host.is_empty() && host.chars().all(plain);
+    (fits || item == "*").then_some(item)
+}
+
+/// The first level in a log filter that is none. `EnvFilter` would take an unknown word for the name of a module, and
+/// then log nothing of all others.
+fn find_invalid_level(filter: &str) -> Option<&str> {
+    // The fields of a span, in brackets, can contain commas.
+    if filter.contains('[') {
+        return None;
+    }
+    let mut levels = filter.split(',').map(|part| {
+        part.rsplit_once('=')
+            .map_or(part, |(_, level)| level)
+            .trim()
+    });
+    levels.find(|level| !LOG_LEVELS.iter().any(|it| it.eq_ignore_ascii_case(level)))
 }
 
 fn is_address(text: &str) -> bool {
@@ -370,6 +369,31 @@ mod tests {
     }
 
     #[test]
+    fn a_log_filter_consists_of_known_levels() {
+        for good in [
+            "warn",
+            "INFO",
+            "info,parlor_store=debug",
+            "off,parlor_chat=trace",
+        ] {
+            assert!(read(SettingKind::LogFilter, good).is_ok(), "{good}");
+        }
+        for (bad, hint) in [
+            ("warning", Some("warn")),
+            ("parlor_store", None),
+            ("info,parlor_store=debgu", Some("debug")),
+            ("verbose", None),
+            ("info,", None),
+            ("", None),
+        ] {
+            let error = read(SettingKind::LogFilter, bad).expect_err(bad);
+            assert!(error.contains("is not a level (error, warn"), "{error}");
+            let expected = hint.map(|level| format!("did you mean `{level}`?"));
+            assert!(expected.is_none_or(|it| error.ends_with(&it)), "{error}");
+        }
+    }
+
+    #[test]
     fn networks_are_checked_one_by_one() {
         let both = SettingValue::List(vec!["10.0.0.0/8".into(), "::1".into()]);
         assert_eq!(read(SettingKind::Networks, "10.0.0.0/8, ::1"), Ok(both));
@@ -392,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_database_url_is_refused_without_repeating_its_password() {
+    fn an_invalid_database_url_is_rejected_without_repeating_its_password() {
         let error =
             read(SettingKind::DatabaseUrl, "mysql://root:hunter2@host/db").expect_err("not ours");
         assert!(

@@ -80,7 +80,7 @@ fn the_later_source_wins() {
 }
 
 #[test]
-fn every_variable_of_the_documents_sets_what_it_says() {
+fn every_integration_variable_sets_its_setting() {
     let loaded = given(
         "",
         &[
@@ -157,7 +157,7 @@ fn overriding_a_layout_uses_the_default_ttls_of_that_layout() {
 }
 
 #[test]
-fn all_problems_of_all_sources_are_told_at_once() {
+fn all_problems_of_all_sources_are_reported_at_once() {
     let problems = given(
         "[server]\nhttp = 7070\nhtpp = 1\n[limits]\nmessages = \"many\"\n",
         &[
@@ -189,13 +189,13 @@ fn all_problems_of_all_sources_are_told_at_once() {
 }
 
 #[test]
-fn a_wrong_value_is_told_even_where_it_is_overridden() {
+fn an_invalid_value_is_reported_even_if_it_is_overridden() {
     let problems = given("[log]\nformat = \"xml\"\n", &[], &["log.format=json"]).problems();
     assert_eq!(problems.len(), 1);
 }
 
 #[test]
-fn values_that_do_not_go_together_are_refused() {
+fn contradicting_values_are_rejected() {
     let problems = given("", &[], &["ttl.presence=10", "store.client_cert=/nowhere"]).problems();
     assert!(
         problems.iter().any(|p| p.contains("presence.heartbeat")),

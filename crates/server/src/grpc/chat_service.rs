@@ -1,12 +1,12 @@
 //! `parlor.v1.ChatService`: each method runs an operation for the user that the request names.
 
-use parlor_chat::api::caller::Caller;
 use parlor_chat::conversations::{self, IsMember};
 use parlor_chat::messages::{self, ListMessages, MessageList, SendMessage, SentMessage};
 use parlor_chat::unread::{GetUnread, MarkRead, UnreadCount, UnreadSummary};
 use serde_json::Value;
 use tonic::{Request, Response, Status};
 
+use super::GrpcService;
 use super::proto::v1::chat_service_server::ChatService;
 use super::proto::v1::get_unread_response::Conversation;
 use super::proto::v1::{
@@ -14,15 +14,11 @@ use super::proto::v1::{
     ListMessagesResponse, MarkReadRequest, MarkReadResponse, Message, SendMessageRequest,
     SendMessageResponse,
 };
-use super::request::{caller_and_message, run_operation};
+use super::request::{caller_and_message, run_operation, run_operation_as};
 use crate::api_error::ApiError;
-use crate::app_state::{AppState, resolve_acting_user};
-
-/// Service for the operations of messages, unread counts and members.
-pub(super) struct GrpcChatService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl ChatService for GrpcChatService {
+impl ChatService for GrpcService {
     async fn send_message(
         &self,
         request: Request<SendMessageRequest>,
@@ -34,12 +30,7 @@ impl ChatService for GrpcChatService {
             metadata: parse_metadata(message.metadata_json.as_deref())?,
             client_id: message.client_id,
         };
-        run_operation(
-            &self.0,
-            &acting_caller(caller, &message.user_id)?,
-            operation,
-        )
-        .await
+        run_operation_as(&self.0, caller, &message.user_id, operation).await
     }
 
     async fn list_messages(
@@ -53,12 +44,7 @@ impl ChatService for GrpcChatService {
             after: message.after,
             limit: message.limit,
         };
-        run_operation(
-            &self.0,
-            &acting_caller(caller, &message.user_id)?,
-            operation,
-        )
-        .await
+        run_operation_as(&self.0, caller, &message.user_id, operation).await
     }
 
     async fn mark_read(
@@ -70,12 +56,7 @@ impl ChatService for GrpcChatService {
             conversation_id: message.conversation_id,
             seq: message.seq,
         };
-        run_operation(
-            &self.0,
-            &acting_caller(caller, &message.user_id)?,
-            operation,
-        )
-        .await
+        run_operation_as(&self.0, caller, &message.user_id, operation).await
     }
 
     async fn get_unread(
@@ -83,12 +64,7 @@ impl ChatService for GrpcChatService {
         request: Request<GetUnreadRequest>,
     ) -> Result<Response<GetUnreadResponse>, Status> {
         let (caller, message) = caller_and_message(request);
-        run_operation(
-            &self.0,
-            &acting_caller(caller, &message.user_id)?,
-            GetUnread {},
-        )
-        .await
+        run_operation_as(&self.0, caller, &message.user_id, GetUnread {}).await
     }
 
     async fn is_member(
@@ -103,11 +79,6 @@ impl ChatService for GrpcChatService {
         };
         run_operation(&self.0, &caller, operation).await
     }
-}
-
-/// The caller, acting for the user that the message names, if it names one.
-fn acting_caller(caller: Caller, user: &str) -> Result<Caller, ApiError> {
-    resolve_acting_user(caller, Some(user).filter(|user| !user.is_empty()))
 }
 
 fn parse_metadata(json: Option<&str>) -> Result<Option<Value>, ApiError> {

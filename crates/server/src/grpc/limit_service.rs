@@ -3,18 +3,15 @@
 use parlor_chat::limits::{CheckLimit, RateLimitAlgorithm, RateLimitDecision};
 use tonic::{Request, Response, Status};
 
+use super::GrpcService;
 use super::proto::v1::check_limit_request::Algorithm as ProtoAlgorithm;
 use super::proto::v1::limit_service_server::LimitService;
 use super::proto::v1::{CheckLimitRequest, CheckLimitResponse};
 use super::request::{caller_and_message, run_operation};
 use crate::api_error::ApiError;
-use crate::app_state::AppState;
-
-/// Service for the operation of limits.
-pub(super) struct GrpcLimitService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl LimitService for GrpcLimitService {
+impl LimitService for GrpcService {
     async fn check(
         &self,
         request: Request<CheckLimitRequest>,

@@ -55,55 +55,12 @@ pub const METHOD_OPERATIONS: &[(&str, OperationInfo)] = &[
 ];
 
 /// Operations that gRPC does not offer, with the reason.
+#[rustfmt::skip]
 pub const OPERATIONS_WITHOUT_METHOD: &[NotOffered] = &[
-    (
-        &[
-            BeginSession::INFO,
-            BeginVisitorSession::INFO,
-            GetSession::INFO,
-            EndSession::INFO,
-            GetUserSession::INFO,
-            UpdateUserSession::INFO,
-            EndUserSession::INFO,
-        ],
-        "sessions are managed over HTTP",
-    ),
-    (
-        &[ListDevices::INFO, RemoveDevice::INFO],
-        "devices are managed over HTTP, by their user and by admins",
-    ),
+    (&[BeginSession::INFO, BeginVisitorSession::INFO, GetSession::INFO, EndSession::INFO, GetUserSession::INFO, UpdateUserSession::INFO, EndUserSession::INFO], "sessions are managed over HTTP"),
+    (&[ListDevices::INFO, RemoveDevice::INFO], "devices are managed over HTTP, by their user and by admins"),
     (&[CountPresence::INFO], "a metric for dashboards, over HTTP"),
-    (
-        &[
-            CreateConversation::INFO,
-            ListConversations::INFO,
-            GetConversation::INFO,
-            UpdateConversation::INFO,
-            DeleteConversation::INFO,
-            JoinConversation::INFO,
-            LeaveConversation::INFO,
-            ListMembers::INFO,
-            GetMember::INFO,
-            PutMember::INFO,
-            RemoveMember::INFO,
-        ],
-        "conversations are managed over HTTP",
-    ),
-    (
-        &[
-            GetMessage::INFO,
-            EditMessage::INFO,
-            DeleteMessage::INFO,
-            ListTyping::INFO,
-            SetTyping::INFO,
-            MarkUnread::INFO,
-            MarkDelivered::INFO,
-            ListReceipts::INFO,
-        ],
-        "for chat apps, over Socket.IO and HTTP",
-    ),
-    (
-        &[CatchUpConversation::INFO],
-        "for clients with live events, over Socket.IO",
-    ),
+    (&[CreateConversation::INFO, ListConversations::INFO, GetConversation::INFO, UpdateConversation::INFO, DeleteConversation::INFO, JoinConversation::INFO, LeaveConversation::INFO, ListMembers::INFO, GetMember::INFO, PutMember::INFO, RemoveMember::INFO], "conversations are managed over HTTP"),
+    (&[GetMessage::INFO, EditMessage::INFO, DeleteMessage::INFO, ListTyping::INFO, SetTyping::INFO, MarkUnread::INFO, MarkDelivered::INFO, ListReceipts::INFO], "for chat apps, over Socket.IO and HTTP"),
+    (&[CatchUpConversation::INFO], "for clients with live events, over Socket.IO"),
 ];

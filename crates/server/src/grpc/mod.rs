@@ -28,9 +28,7 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
-use self::chat_service::GrpcChatService;
 use self::health_service::HealthService;
-use self::limit_service::GrpcLimitService;
 pub use self::methods::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
 use self::proto::DESCRIPTORS;
 use self::proto::v1::chat_service_server::ChatServiceServer;
@@ -39,13 +37,15 @@ use self::proto::v1::session_service_server::SessionServiceServer;
 use self::proto::v1::user_status_service_server::UserStatusServiceServer;
 pub use self::server::{PING_INTERVAL, PING_TIMEOUT, PREFACE_TIMEOUT};
 use self::service::AuthenticatingService;
-use self::session_service::GrpcSessionService;
-use self::user_status_service::GrpcUserStatusService;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 
 /// Maximum bytes of a request: 1,000 ids of maximum length, with a reserve.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+
+/// The methods of all Parlor services, one file per service.
+#[derive(Clone)]
+struct GrpcService(AppState);
 
 /// Serves on `listener` until the shutdown begins, then waits for open calls.
 pub async fn serve(listener: TcpListener, app: AppState) {
@@ -66,10 +66,11 @@ fn routes(app: AppState, health: HealthService) -> Routes {
     let invariant = "the build script has compiled the descriptors";
     let reflection = builder().build_v1().expect(invariant);
     let reflection_v1alpha = builder().build_v1alpha().expect(invariant);
-    let statuses = UserStatusServiceServer::new(GrpcUserStatusService(app.clone()));
-    let chats = ChatServiceServer::new(GrpcChatService(app.clone()));
-    let sessions = SessionServiceServer::new(GrpcSessionService(app.clone()));
-    let limits = LimitServiceServer::new(GrpcLimitService(app));
+    let service = GrpcService(app);
+    let statuses = UserStatusServiceServer::new(service.clone());
+    let chats = ChatServiceServer::new(service.clone());
+    let sessions = SessionServiceServer::new(service.clone());
+    let limits = LimitServiceServer::new(service);
     Routes::new(statuses.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(chats.max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add_service(sessions.max_decoding_message_size(MAX_MESSAGE_BYTES))

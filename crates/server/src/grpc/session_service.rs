@@ -3,17 +3,14 @@
 use parlor_chat::sessions::{SessionInfo, SessionStatus, SessionValidity, ValidateSession};
 use tonic::{Request, Response, Status};
 
+use super::GrpcService;
 use super::proto::v1::session::Status as ProtoStatus;
 use super::proto::v1::session_service_server::SessionService;
 use super::proto::v1::{Session, ValidateSessionRequest, ValidateSessionResponse};
 use super::request::{caller_and_message, run_operation};
-use crate::app_state::AppState;
-
-/// Service for the operations of sessions.
-pub(super) struct GrpcSessionService(pub(super) AppState);
 
 #[tonic::async_trait]
-impl SessionService for GrpcSessionService {
+impl SessionService for GrpcService {
     async fn validate(
         &self,
         request: Request<ValidateSessionRequest>,

@@ -9,6 +9,7 @@ use parlor_chat::presence::{
 };
 use tonic::{Request, Response, Status};
 
+use super::GrpcService;
 use super::proto::v1::user_status::Status as ProtoStatus;
 use super::proto::v1::user_status_service_server::UserStatusService;
 use super::proto::v1::{
@@ -19,15 +20,11 @@ use super::proto::v1::{
 use super::request::{caller_and_message, run_operation};
 use super::status_subscription;
 use crate::api_error::ApiError;
-use crate::app_state::AppState;
 
 type StatusUpdateStream = Pin<Box<dyn Stream<Item = Result<StatusUpdates, Status>> + Send>>;
 
-/// Service for the operations of presence.
-pub(super) struct GrpcUserStatusService(pub(super) AppState);
-
 #[tonic::async_trait]
-impl UserStatusService for GrpcUserStatusService {
+impl UserStatusService for GrpcService {
     async fn set_user_status(
         &self,
         request: Request<SetUserStatusRequest>,

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
 use parlor_chat::api::error_code::Code;
 
-use super::problem::Problem;
+use crate::api_error::ApiError;
 
 const ALLOWED_METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, PUT, POST, PATCH, DELETE");
@@ -74,7 +74,7 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
 
 /// Response to a page of another origin.
 pub(super) fn origin_error() -> Response {
-    Problem::new(
+    ApiError::new(
         Code::OriginNotAllowed,
         "the origin of this page is not allowed; add it to server.allowed_origins",
     )

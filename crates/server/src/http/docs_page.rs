@@ -1,7 +1,9 @@
-//! API reference: `/openapi.json`, and the page `/docs/` that shows it and sends requests.
+//! Pages for people: `/` says what this server is, `/docs/` shows the API reference and sends requests. Also serves the
+//! references for programs, `/openapi.json` and `/asyncapi.json`.
 //!
 //! Invariants:
-//! 1. The page loads nothing from other hosts, and its content security policy forbids the browser to do so.
+//! 1. The pages load nothing from other hosts, and their content security policy forbids the browser to do so.
+//! 2. All links are relative, so that they work behind a proxy that adds a path prefix.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,20 +11,28 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Path;
-use axum::http::{HeaderName, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use parlor_chat::api::error_code::Code;
 
-use super::problem::Problem;
+use crate::api_error::ApiError;
 use crate::app_state::AppState;
 
-/// Built from the [route table](super::routes) by `make docs`; a test fails if it is not current.
+/// `make docs` builds both from the [route table](super::routes) and the
+/// [event table](crate::socketio::event_table); a test fails if they are not current.
 const OPENAPI: &str = include_str!("../../../../docs/openapi.json");
+const ASYNCAPI: &str = include_str!("../../../../docs/asyncapi.json");
+const HOME: &str = include_str!("docs_page/home.html");
+const HOME_STYLE: &str = include_str!("docs_page/home.css");
 const PAGE: &str = include_str!("docs_page/page.html");
 const STYLE: &str = include_str!("docs_page/style.css");
 const START: &str = include_str!("docs_page/start.js");
 const ICON: &str = include_str!("docs_page/icon.svg");
+
+/// Allows a style sheet and images of this server, and nothing else.
+const HOME_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Allows only files and requests of this server. `unsafe-inline` is for the styles that Swagger UI adds to the page.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
@@ -30,19 +40,32 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'uns
 
 pub(super) fn router() -> Router<AppState> {
     Router::new()
-        .route("/openapi.json", get(document))
-        // Relative, so that the redirect works behind a proxy that adds a path prefix.
+        .route("/", get(home))
+        .route(
+            "/openapi.json",
+            get(async || static_response("application/json", OPENAPI)),
+        )
+        .route(
+            "/asyncapi.json",
+            get(async || static_response("application/json", ASYNCAPI)),
+        )
         .route("/docs", get(async || Redirect::permanent("docs/")))
         .route("/docs/", get(async || static_response("text/html", PAGE)))
         .route("/docs/{file}", get(asset))
 }
 
-async fn document() -> Response {
-    static_response("application/json", OPENAPI)
+async fn home() -> Response {
+    let page = HOME.replace("{version}", env!("CARGO_PKG_VERSION"));
+    let mut response = static_response("text/html", page);
+    let policy = HeaderValue::from_static(HOME_SECURITY_POLICY);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    response
 }
 
 async fn asset(Path(name): Path<String>) -> Response {
     match name.as_str() {
+        "home.css" => return static_response("text/css", HOME_STYLE),
         "style.css" => return static_response("text/css", STYLE),
         "start.js" => return static_response("text/javascript", START),
         "icon.svg" => return static_response("image/svg+xml", ICON),
@@ -75,5 +98,5 @@ fn static_response(kind: &str, content: impl Into<Body>) -> Response {
 
 fn asset_not_found(name: &str) -> Response {
     let detail = format!("no such path: /docs/{name}");
-    Problem::new(Code::NotFound, detail).into_response()
+    ApiError::new(Code::NotFound, detail).into_response()
 }

@@ -28,8 +28,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use parlor_chat::api::error_code::Code;
 
+use crate::api_error::ApiError;
 use crate::app_state::AppState;
-use problem::Problem;
 pub use request_decoder::{MAX_IDEMPOTENCY_KEY_LEN, idempotency_field};
 pub use service::HttpService;
 
@@ -48,10 +48,10 @@ fn router(app: AppState) -> Router {
         .with_state(app)
 }
 
-async fn not_found(uri: Uri, body: Body) -> Problem {
+async fn not_found(uri: Uri, body: Body) -> ApiError {
     body::discard_body(body).await;
     let detail = format!("no such path: {}", uri.path());
-    Problem::new(Code::NotFound, detail)
+    ApiError::new(Code::NotFound, detail)
 }
 
 /// The router adds the header `Allow` to both responses.
@@ -64,5 +64,5 @@ async fn method_not_allowed(method: Method, uri: Uri, body: Body) -> Response {
         "{method} is not allowed for {}; see the header Allow",
         uri.path()
     );
-    Problem::new(Code::MethodNotAllowed, detail).into_response()
+    ApiError::new(Code::MethodNotAllowed, detail).into_response()
 }

@@ -17,7 +17,6 @@ use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::Code;
 
 use super::body;
-use super::problem::Problem;
 use super::rate_limit_headers;
 use super::request_decoder::{RequestDecoder, RequestParts};
 use super::routes::{HttpOperation, Route};
@@ -52,7 +51,7 @@ pub(super) fn operation_handler<O: HttpOperation>(route: &'static Route) -> Meth
             };
             let mut response = match result {
                 Ok(reply) => success_response::<O>(&reply),
-                Err(error) => Problem::from(error).into_response(),
+                Err(error) => error.into_response(),
             };
             if let Some(decision) = rate_limit {
                 rate_limit_headers::add_rate_limit_headers(&decision, response.headers_mut());

@@ -6,18 +6,13 @@
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use parlor_chat::api::error_code::Code;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api_error::{self, ApiError};
+use crate::api_error::{ApiError, http_status};
 
 /// Media type of the body.
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
-
-/// Error response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem(ApiError);
 
 /// Error of a request (RFC 9457).
 #[derive(Serialize, ToSchema)]
@@ -39,41 +34,25 @@ pub struct ProblemBody<'a> {
     retry_after_ms: Option<u64>,
 }
 
-impl Problem {
-    /// Creates an error from its stable code and a description.
-    pub fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem(ApiError::new(code, detail))
-    }
-
-    /// HTTP status of the response.
-    pub fn status(&self) -> StatusCode {
-        api_error::http_status(self.0.code)
-    }
-
-    /// Body of the response.
-    pub fn body(&self) -> ProblemBody<'_> {
-        let status = self.status();
+impl ApiError {
+    /// Body of the HTTP response.
+    pub fn problem(&self) -> ProblemBody<'_> {
+        let status = http_status(self.code);
         ProblemBody {
             r#type: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
-            code: self.0.code.name(),
-            detail: &self.0.detail,
-            retry_after_ms: self.0.retry_after_ms,
+            code: self.code.name(),
+            detail: &self.detail,
+            retry_after_ms: self.retry_after_ms,
         }
     }
 }
 
-impl From<ApiError> for Problem {
-    fn from(error: ApiError) -> Self {
-        Problem(error)
-    }
-}
-
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status();
-        let mut response = (status, Json(self.body())).into_response();
+        let status = http_status(self.code);
+        let mut response = (status, Json(self.problem())).into_response();
         let headers = response.headers_mut();
         headers.insert(
             header::CONTENT_TYPE,
@@ -82,7 +61,7 @@ impl IntoResponse for Problem {
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(seconds) = self.0.retry_after_seconds() {
+        if let Some(seconds) = self.retry_after_seconds() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response

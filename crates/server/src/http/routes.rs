@@ -27,7 +27,6 @@ use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::operation_handler::operation_handler;
@@ -78,23 +77,12 @@ pub static ROUTES: &[Route] = &[
 ];
 
 /// Operations that HTTP does not offer, with the reason.
+#[rustfmt::skip]
 pub static OPERATIONS_WITHOUT_ROUTE: &[NotOffered] = &[
-    (
-        &[ValidateSession::INFO],
-        "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`",
-    ),
-    (
-        &[WatchPresence::INFO],
-        "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`",
-    ),
-    (
-        &[IsMember::INFO],
-        "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`",
-    ),
-    (
-        &[CatchUpConversation::INFO],
-        "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`",
-    ),
+    (&[ValidateSession::INFO], "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`"),
+    (&[WatchPresence::INFO], "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`"),
+    (&[IsMember::INFO], "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`"),
+    (&[CatchUpConversation::INFO], "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`"),
 ];
 
 /// Path parameters and the request fields they set.
@@ -120,18 +108,12 @@ pub struct Route {
     /// Schemas of the request and the reply.
     pub schema: fn() -> OperationSchema,
     pub(super) handler: fn(&'static Route) -> MethodRouter<AppState>,
-    can_decode: fn(&Value) -> Result<(), String>,
 }
 
 impl Route {
     /// True if the request fields are in the body; otherwise they are in the query.
     pub fn has_body(&self) -> bool {
         [Method::PUT, Method::POST, Method::PATCH].contains(&self.method)
-    }
-
-    /// Checks that a request can be decoded; the error is the reason.
-    pub fn check_decodes(&self, request: &Value) -> Result<(), String> {
-        (self.can_decode)(request)
     }
 
     /// Path parameters, each with the request field that it sets.
@@ -170,10 +152,6 @@ const fn route<O: HttpOperation>(method: Method, path: &'static str) -> Route {
         creates_resource: O::CREATES,
         schema: OperationSchema::of::<O>,
         handler: operation_handler::<O>,
-        can_decode: |request| match O::deserialize(request) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
-        },
     }
 }
 

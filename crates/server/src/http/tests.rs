@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 use super::operation_schema::OperationSchema;
 use super::request_decoder::{RequestDecoder, RequestParts};
-use super::{body, operation_handler, problem};
+use super::{body, operation_handler};
 use crate::api_error::ApiError;
 
 /// Writes a message.
@@ -92,7 +92,7 @@ async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<
 }
 
 #[tokio::test]
-async fn a_number_in_an_address_is_read_as_one() {
+async fn a_number_in_a_path_is_parsed() {
     let write = read("/c1/17", None, "").await.unwrap();
     assert_eq!(
         write,
@@ -136,7 +136,7 @@ fn a_rate_limited_response_has_a_retry_after_header() {
     let error = ApiError::from(parlor_chat::api::error::Error::RateLimited {
         retry_after_ms: 1_001,
     });
-    let answer = problem::Problem::from(error).into_response();
+    let answer = error.into_response();
     assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(answer.headers()["retry-after"], "2");
 }

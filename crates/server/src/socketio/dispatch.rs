@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. An event with an ack id is acknowledged with `{ok: true, …}` or `{ok: false, error}`. The error of an event
 //!    without an ack id is not reported.
-//! 2. EmptyObject runs before the caller's session was checked.
+//! 2. The caller's session is checked before `work` runs.
 
 use std::sync::Arc;
 

@@ -89,235 +89,92 @@ const JOIN_ERROR_CODES: &[Code] = &[
 ];
 
 /// All client events, in the order of the references.
+#[rustfmt::skip]
 pub static CLIENT_EVENTS: &[ClientEvent] = &[
-    client_event::<EmptyObject, HeartbeatReply>("heartbeat", event_handlers::heartbeat)
-        .summary("Reports that the device is still connected")
-        .same_as_operation(Heartbeat::INFO, &[]),
-    client_event::<SendMessage, MessageReply>(
-        "message:send",
-        run_unlimited::<SendMessage, MessageReply>,
-    )
-    .runs_operation(SendMessage::INFO),
-    client_event::<SetPresenceStatus, EmptyObject>(
-        "presence:set",
-        run_rate_limited::<SetPresenceStatus, EmptyObject>,
-    )
-    .summary("Sets the status of the user")
-    .same_as_operation(SetPresence::INFO, &[]),
-    client_event::<WatchPresence, UserStatusList>("presence:watch", presence_watch::watch)
-        .summary("Watches users: replies with their status and sends every change")
-        .same_as_operation(WatchPresence::INFO, WatchPresence::INFO.codes),
-    client_event::<WatchPresence, UserStatusList>("presence:unwatch", presence_watch::unwatch)
-        .summary("Stops watching users: replies with their current status")
-        .error_codes(WatchPresence::INFO.codes),
-    client_event::<CatchUpConversation, JoinReply>("conversation:join", join::join_conversation)
-        .summary("Joins a conversation: replies with what the client missed and sends live events")
-        .same_as_operation(CatchUpConversation::INFO, JOIN_ERROR_CODES),
-    client_event::<ConversationRef, EmptyObject>(
-        "conversation:leave",
-        event_handlers::leave_conversation,
-    )
-    .summary("Stops the live events of a conversation for this socket")
-    .error_codes(&[Code::InvalidId]),
-    client_event::<EditMessage, MessageReply>(
-        "message:edit",
-        run_rate_limited::<EditMessage, MessageReply>,
-    )
-    .runs_operation(EditMessage::INFO),
-    client_event::<DeleteMessage, MessageReply>(
-        "message:delete",
-        run_rate_limited::<DeleteMessage, MessageReply>,
-    )
-    .runs_operation(DeleteMessage::INFO),
-    client_event::<MarkDelivered, UnreadCount>(
-        "message:delivered",
-        run_rate_limited::<MarkDelivered, UnreadCount>,
-    )
-    .runs_operation(MarkDelivered::INFO),
-    client_event::<MarkRead, UnreadCount>(
-        "message:read",
-        run_rate_limited::<MarkRead, UnreadCount>,
-    )
-    .runs_operation(MarkRead::INFO),
-    client_event::<MarkUnread, UnreadCount>(
-        "message:unread",
-        run_rate_limited::<MarkUnread, UnreadCount>,
-    )
-    .runs_operation(MarkUnread::INFO),
-    client_event::<RefreshSession, EmptyObject>("session:refresh", event_handlers::refresh_session)
-        .summary("Replaces the token by another one of the same user, before it expires")
-        .error_codes(&[Code::Forbidden]),
-    client_event::<TypingRequest, EmptyObject>("typing:start", event_handlers::typing_start)
-        .summary(
-            "Reports that the user is typing in a conversation; repeat it while the user types",
-        )
-        .same_as_operation(SetTyping::INFO, SetTyping::INFO.codes),
-    client_event::<TypingRequest, EmptyObject>("typing:stop", event_handlers::typing_stop)
-        .summary("Reports that the user stopped typing in a conversation")
-        .same_as_operation(SetTyping::INFO, SetTyping::INFO.codes),
-    client_event::<ListMessages, MessageList>(
-        "history",
-        run_rate_limited::<ListMessages, MessageList>,
-    )
-    .runs_operation(ListMessages::INFO),
+    client_event::<EmptyObject, HeartbeatReply>("heartbeat", event_handlers::heartbeat, "Reports that the device is still connected", &[]).offers(Heartbeat::INFO),
+    operation_event::<SendMessage, MessageReply>("message:send", run_unlimited::<SendMessage, MessageReply>),
+    client_event::<SetPresenceStatus, EmptyObject>("presence:set", run_rate_limited::<SetPresenceStatus, EmptyObject>, "Sets the status of the user", &[]).offers(SetPresence::INFO),
+    client_event::<WatchPresence, UserStatusList>("presence:watch", presence_watch::watch, "Watches users: replies with their status and sends every change", WatchPresence::INFO.codes).offers(WatchPresence::INFO),
+    client_event::<WatchPresence, UserStatusList>("presence:unwatch", presence_watch::unwatch, "Stops watching users: replies with their current status", WatchPresence::INFO.codes),
+    client_event::<CatchUpConversation, JoinReply>("conversation:join", join::join_conversation, "Joins a conversation: replies with what the client missed and sends live events", JOIN_ERROR_CODES).offers(CatchUpConversation::INFO),
+    client_event::<ConversationRef, EmptyObject>("conversation:leave", event_handlers::leave_conversation, "Stops the live events of a conversation for this socket", &[Code::InvalidId]),
+    operation_event::<EditMessage, MessageReply>("message:edit", run_rate_limited::<EditMessage, MessageReply>),
+    operation_event::<DeleteMessage, MessageReply>("message:delete", run_rate_limited::<DeleteMessage, MessageReply>),
+    operation_event::<MarkDelivered, UnreadCount>("message:delivered", run_rate_limited::<MarkDelivered, UnreadCount>),
+    operation_event::<MarkRead, UnreadCount>("message:read", run_rate_limited::<MarkRead, UnreadCount>),
+    operation_event::<MarkUnread, UnreadCount>("message:unread", run_rate_limited::<MarkUnread, UnreadCount>),
+    client_event::<RefreshSession, EmptyObject>("session:refresh", event_handlers::refresh_session, "Replaces the token by another one of the same user, before it expires", &[Code::Forbidden]),
+    client_event::<TypingRequest, EmptyObject>("typing:start", event_handlers::typing_start, "Reports that the user is typing in a conversation; repeat it while the user types", SetTyping::INFO.codes).offers(SetTyping::INFO),
+    client_event::<TypingRequest, EmptyObject>("typing:stop", event_handlers::typing_stop, "Reports that the user stopped typing in a conversation", SetTyping::INFO.codes).offers(SetTyping::INFO),
+    operation_event::<ListMessages, MessageList>("history", run_rate_limited::<ListMessages, MessageList>),
 ];
 
 /// All server events, in the order of the references.
+#[rustfmt::skip]
 pub static SERVER_EVENTS: &[ServerEvent] = &[
-    server_event::<Message>(
-        "message:new",
-        "A message was sent in a joined conversation, by any client including this one",
-    ),
-    server_event::<Message>(
-        "message:edited",
-        "A message was edited; ignore it if its `rev` is lower than one you already have",
-    ),
-    server_event::<Message>(
-        "message:deleted",
-        "A message was deleted; its `seq` stays, its content is removed",
-    ),
-    server_event::<ReceiptUpdate>(
-        "message:delivered",
-        "The messages of a conversation were delivered to a member up to a `seq`",
-    ),
-    server_event::<ReceiptUpdate>(
-        "message:read",
-        "A member has read the messages of a conversation up to a `seq`",
-    ),
-    server_event::<TypingChange>(
-        "typing",
-        "Another user started or stopped typing in a joined conversation",
-    ),
-    server_event::<UserStatusList>(
-        "presence",
-        "The status of watched users changed; the latest status of each, at most ten times per second",
-    ),
-    server_event::<UnreadUpdate>(
-        "unread",
-        "The unread count of a conversation changed; sent to all sockets of the user",
-    ),
-    server_event::<ConversationRef>(
-        "conversation:added",
-        "The user became a member of a conversation; sent to all sockets of the user",
-    ),
-    server_event::<ConversationRef>(
-        "conversation:removed",
-        "The user is no longer a member of a conversation, or it was deleted; its live events have ended",
-    ),
-    server_event::<ConversationResumed>(
-        "conversation:resumed",
-        "A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow",
-    ),
-    server_event::<SessionClosed>(
-        "session:closed",
-        "The server closes the connection right after this event",
-    ),
+    server_event::<Message>("message:new", "A message was sent in a joined conversation, by any client including this one"),
+    server_event::<Message>("message:edited", "A message was edited; ignore it if its `rev` is lower than one you already have"),
+    server_event::<Message>("message:deleted", "A message was deleted; its `seq` stays, its content is removed"),
+    server_event::<ReceiptUpdate>("message:delivered", "The messages of a conversation were delivered to a member up to a `seq`"),
+    server_event::<ReceiptUpdate>("message:read", "A member has read the messages of a conversation up to a `seq`"),
+    server_event::<TypingChange>("typing", "Another user started or stopped typing in a joined conversation"),
+    server_event::<UserStatusList>("presence", "The status of watched users changed; the latest status of each, at most ten times per second"),
+    server_event::<UnreadUpdate>("unread", "The unread count of a conversation changed; sent to all sockets of the user"),
+    server_event::<ConversationRef>("conversation:added", "The user became a member of a conversation; sent to all sockets of the user"),
+    server_event::<ConversationRef>("conversation:removed", "The user is no longer a member of a conversation, or it was deleted; its live events have ended"),
+    server_event::<ConversationResumed>("conversation:resumed", "A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow"),
+    server_event::<SessionClosed>("session:closed", "The server closes the connection right after this event"),
 ];
 
 /// Operations that Socket.IO does not offer, with the reason.
+#[rustfmt::skip]
 pub static OPERATIONS_WITHOUT_EVENT: &[NotOffered] = &[
-    (
-        &[
-            BeginSession::INFO,
-            BeginVisitorSession::INFO,
-            GetSession::INFO,
-            EndSession::INFO,
-            GetUserSession::INFO,
-            UpdateUserSession::INFO,
-            EndUserSession::INFO,
-        ],
-        "sessions are managed over HTTP; a Socket.IO connection begins a session by itself",
-    ),
-    (
-        &[ValidateSession::INFO, IsMember::INFO, CheckLimit::INFO],
-        "for services, over HTTP and gRPC",
-    ),
-    (
-        &[GetPresence::INFO, QueryPresence::INFO],
-        "`presence:watch` returns it and sends every change",
-    ),
-    (
-        &[ListDevices::INFO, RemoveDevice::INFO],
-        "devices are managed over HTTP, by their user and by admins",
-    ),
+    (&[BeginSession::INFO, BeginVisitorSession::INFO, GetSession::INFO, EndSession::INFO, GetUserSession::INFO, UpdateUserSession::INFO, EndUserSession::INFO], "sessions are managed over HTTP; a Socket.IO connection begins a session by itself"),
+    (&[ValidateSession::INFO, IsMember::INFO, CheckLimit::INFO], "for services, over HTTP and gRPC"),
+    (&[GetPresence::INFO, QueryPresence::INFO], "`presence:watch` returns it and sends every change"),
+    (&[ListDevices::INFO, RemoveDevice::INFO], "devices are managed over HTTP, by their user and by admins"),
     (&[CountPresence::INFO], "a metric for dashboards, over HTTP"),
-    (
-        &[
-            CreateConversation::INFO,
-            ListConversations::INFO,
-            GetConversation::INFO,
-            UpdateConversation::INFO,
-            DeleteConversation::INFO,
-            ListMembers::INFO,
-            GetMember::INFO,
-            PutMember::INFO,
-            RemoveMember::INFO,
-        ],
-        "conversations are managed over HTTP",
-    ),
-    (
-        &[JoinConversation::INFO],
-        "membership changes over HTTP; `conversation:join` starts the live events for a member",
-    ),
-    (
-        &[LeaveConversation::INFO],
-        "membership changes over HTTP; `conversation:leave` stops the live events for a member",
-    ),
+    (&[CreateConversation::INFO, ListConversations::INFO, GetConversation::INFO, UpdateConversation::INFO, DeleteConversation::INFO, ListMembers::INFO, GetMember::INFO, PutMember::INFO, RemoveMember::INFO], "conversations are managed over HTTP"),
+    (&[JoinConversation::INFO], "membership changes over HTTP; `conversation:join` starts the live events for a member"),
+    (&[LeaveConversation::INFO], "membership changes over HTTP; `conversation:leave` stops the live events for a member"),
     (&[GetMessage::INFO], "`history` returns it"),
-    (
-        &[ListTyping::INFO],
-        "`conversation:join` returns it, and `typing` reports every change",
-    ),
-    (
-        &[ListReceipts::INFO],
-        "read once over HTTP when a conversation is opened; events then report every change",
-    ),
-    (
-        &[GetUnread::INFO],
-        "read once over HTTP when an app is opened; `unread` then reports every change",
-    ),
+    (&[ListTyping::INFO], "`conversation:join` returns it, and `typing` reports every change"),
+    (&[ListReceipts::INFO], "read once over HTTP when a conversation is opened; events then report every change"),
+    (&[GetUnread::INFO], "read once over HTTP when an app is opened; `unread` then reports every change"),
 ];
 
 const fn client_event<B: ToSchema, R: ToSchema>(
     name: &'static str,
     handler: EventHandler,
+    summary: &'static str,
+    error_codes: &'static [Code],
 ) -> ClientEvent {
     ClientEvent {
         name,
-        summary: "",
+        summary,
         operation: None,
-        error_codes: &[],
+        error_codes,
         body_schema: TypeSchema::of::<B>,
         reply_schema: TypeSchema::of::<R>,
         handler,
     }
 }
 
+/// Event that runs an operation unchanged.
+const fn operation_event<O: Operation + ToSchema, R: ToSchema>(
+    name: &'static str,
+    handler: EventHandler,
+) -> ClientEvent {
+    client_event::<O, R>(name, handler, O::INFO.summary, O::INFO.codes).offers(O::INFO)
+}
+
 impl ClientEvent {
-    const fn summary(self, summary: &'static str) -> Self {
-        Self { summary, ..self }
-    }
-
-    const fn error_codes(self, codes: &'static [Code]) -> Self {
-        Self {
-            error_codes: codes,
-            ..self
-        }
-    }
-
-    /// The event offers this operation in another form, with these error codes.
-    const fn same_as_operation(self, info: OperationInfo, codes: &'static [Code]) -> Self {
+    /// The event offers this operation, perhaps in another form.
+    const fn offers(self, info: OperationInfo) -> Self {
         Self {
             operation: Some(info),
-            error_codes: codes,
             ..self
         }
-    }
-
-    /// The event runs this operation unchanged.
-    const fn runs_operation(self, info: OperationInfo) -> Self {
-        self.summary(info.summary)
-            .same_as_operation(info, info.codes)
     }
 }
 
@@ -334,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_has_a_name_of_its_own_and_says_what_it_does() {
+    fn every_event_has_a_unique_name_and_a_summary() {
         let mut names: Vec<&str> = CLIENT_EVENTS.iter().map(|it| it.name).collect();
         assert!(CLIENT_EVENTS.iter().all(|it| !it.summary.is_empty()));
         names.sort_unstable();

@@ -140,7 +140,7 @@ impl SocketIoGateway {
     /// Waits until the send queue of a socket has space for `bytes`. Disconnects a client that does not read within
     /// [`SEND_QUEUE_TIMEOUT`].
     pub(super) async fn wait_for_send_queue_space(&self, socket: &GatewaySocket, bytes: usize) {
-        let max = self.options.max_send_queue_bytes / 2;
+        let max = self.options.server.max_send_queue_bytes / 2;
         let mut waited = Duration::ZERO;
         loop {
             let queued = socket.send_queue_bytes();

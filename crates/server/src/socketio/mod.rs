@@ -38,7 +38,7 @@ use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::context::duration_millis;
 use parlor_chat::presence::HeartbeatReply;
-use parlor_socketio::{EncodedEvent, RecoveryOptions, SocketIoOptions};
+use parlor_socketio::{EncodedEvent, SocketIoOptions};
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -62,8 +62,6 @@ pub type GatewayServer = parlor_socketio::SocketIoServer<SocketIoGateway>;
 /// Handshakes in progress at a time; further ones wait for a permit. Without this limit, a burst of handshakes would
 /// wait for the store for so long that the store would count as unavailable.
 const MAX_CONCURRENT_HANDSHAKES: usize = 512;
-/// Maximum bytes of all replay buffers together.
-const MAX_REPLAY_BYTES: usize = 256 * 1024 * 1024;
 /// Seconds without a session check after which a heartbeat or pong renews the session.
 const SESSION_RENEW_INTERVAL_SECS: u32 = 3_600;
 
@@ -93,9 +91,12 @@ impl SocketIoGateway {
         options: config::SocketIoConfig,
         node: &str,
     ) -> Arc<GatewayServer> {
+        let server_options = SocketIoOptions {
+            sid_prefix: sid_prefix(node),
+            ..options.server.clone()
+        };
         let gateway = Arc::new(Self {
             app,
-            options,
             server: OnceLock::new(),
             joined_conversations: JoinedConversations::default(),
             connected_users: ConnectedUsers::default(),
@@ -107,8 +108,9 @@ impl SocketIoGateway {
             heartbeat_ack: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             runtime: Handle::current(),
+            options,
         });
-        let server = GatewayServer::new(Arc::clone(&gateway), socketio_options(&options, node));
+        let server = GatewayServer::new(Arc::clone(&gateway), server_options);
         let _ = gateway.server.set(Arc::downgrade(&server));
         server
     }
@@ -216,28 +218,6 @@ impl SocketIoGateway {
 
     fn elapsed_secs(&self) -> u32 {
         u32::try_from(self.started_at.elapsed().as_secs()).unwrap_or(u32::MAX)
-    }
-}
-
-fn socketio_options(options: &config::SocketIoConfig, node: &str) -> SocketIoOptions {
-    let recovery = (!options.recovery_window.is_zero()).then_some(RecoveryOptions {
-        window: options.recovery_window,
-        max_frames: options.max_recovery_events,
-        max_bytes: options.max_send_queue_bytes,
-        max_total_bytes: MAX_REPLAY_BYTES,
-    });
-    SocketIoOptions {
-        ping_interval: options.ping_interval,
-        ping_timeout: options.ping_timeout,
-        connect_timeout: options.handshake_timeout,
-        upgrade_timeout: options.handshake_timeout,
-        max_payload: options.max_packet_bytes,
-        max_send_queue_bytes: options.max_send_queue_bytes,
-        recovery,
-        max_sessions: options.max_connections,
-        max_sessions_per_address: options.connections_per_address,
-        sid_prefix: sid_prefix(node),
-        ..SocketIoOptions::default()
     }
 }
 

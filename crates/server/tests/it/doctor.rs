@@ -131,7 +131,7 @@ async fn a_foreign_key_is_found_among_many_of_ours() {
 }
 
 #[tokio::test]
-async fn a_user_without_rights_is_told_which_to_give() {
+async fn doctor_names_the_missing_acl_rights() {
     let redis = Redis::options()
         .acl_user("reader", "pw", "~* &* +@read +@connection +info")
         .start()
@@ -154,7 +154,7 @@ async fn a_user_without_rights_is_told_which_to_give() {
 }
 
 #[tokio::test]
-async fn a_redis_that_refuses_config_is_examined_by_what_it_does_tell() {
+async fn doctor_uses_info_if_redis_rejects_config() {
     let redis = Redis::options()
         .config("rename-command CONFIG \"\"")
         .start()
@@ -189,7 +189,7 @@ async fn an_acl_user_and_tls_are_recognised() {
 }
 
 #[tokio::test]
-async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
+async fn doctor_checks_the_slots_and_each_primary_of_a_cluster() {
     let cluster = RedisCluster::start().await;
     let url = cluster.url();
     let ran = run(&["doctor", "--json", "--store", &url]).await;
@@ -225,10 +225,10 @@ async fn a_cluster_is_examined_by_its_slots_and_each_of_its_primaries() {
         set.query_async::<()>(&mut connection).await.unwrap();
     }
     let ran = run(&["doctor", "--json", "--store", &url]).await;
-    let told = format!("{last}: maxmemory 64 MiB, maxmemory-policy allkeys-lru");
+    let finding = format!("{last}: maxmemory 64 MiB, maxmemory-policy allkeys-lru");
     assert!(
-        ran.exit_code == 1 && ran.stdout.contains(&told),
-        "{told}\n{ran:?}"
+        ran.exit_code == 1 && ran.stdout.contains(&finding),
+        "{finding}\n{ran:?}"
     );
 }
 
@@ -247,7 +247,7 @@ async fn an_unreachable_store_is_a_finding_and_not_a_crash() {
 }
 
 #[tokio::test]
-async fn the_embedded_store_is_examined_by_folder_space_and_file() {
+async fn doctor_checks_folder_space_and_file_of_the_embedded_store() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["doctor", "--json"], &[]).await;
     assert_eq!(
@@ -282,7 +282,7 @@ async fn the_embedded_store_is_examined_by_folder_space_and_file() {
 }
 
 #[tokio::test]
-async fn the_database_is_examined_and_not_changed() {
+async fn doctor_checks_the_database_and_does_not_change_it() {
     let redis = Redis::start().await;
     let folder = tempfile::tempdir().unwrap();
     let url = redis.url();

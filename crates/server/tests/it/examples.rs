@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use parlor_testkit::ServerProcess;
+use parlor_testkit::{ServerProcess, eventually};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
@@ -15,7 +15,7 @@ use crate::support::client_kit_folder;
 use crate::tokens::user;
 
 /// Timeout of a step of an example program.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -27,18 +27,18 @@ async fn with_a_message() -> ServerProcess {
     let lunch = json!({ "id": "lunch", "kind": "group", "open": true, "members": ["alice"] });
     let made = call("POST", "/v1/conversations").by(&user("bob"));
     made.json(lunch).at(&node).await.created();
-    say(&node, "Noodles?").await;
+    send_as_bob(&node, "Noodles?").await;
     node
 }
 
-async fn say(node: &ServerProcess, content: &str) {
+async fn send_as_bob(node: &ServerProcess, content: &str) {
     let send = call("POST", "/v1/conversations/lunch/messages").by(&user("bob"));
     let message = json!({ "content": content });
     send.json(message).at(node).await.created();
 }
 
 /// Sender and text of the last message.
-async fn said(node: &ServerProcess) -> (String, String) {
+async fn last_message(node: &ServerProcess) -> (String, String) {
     let list = call("GET", "/v1/conversations/lunch/messages?limit=1").by(&user("bob"));
     let page = list.at(node).await.ok();
     let text = |field: &str| page["messages"][0][field].as_str().unwrap().to_owned();
@@ -46,7 +46,7 @@ async fn said(node: &ServerProcess) -> (String, String) {
 }
 
 /// Alice chats with Bob through a program that reads and prints lines.
-async fn talks(mut program: Command) {
+async fn check_terminal_chat(mut program: Command) {
     let node = with_a_message().await;
     program.args([&node.http_url(), &user("alice"), "lunch"]);
     program.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -55,7 +55,7 @@ async fn talks(mut program: Command) {
     let mut output = BufReader::new(running.stdout.take().unwrap()).lines();
     let mut printed = async |expected: &str| {
         loop {
-            let line = timeout(PATIENCE, output.next_line()).await;
+            let line = timeout(TEST_TIMEOUT, output.next_line()).await;
             let line = line.unwrap_or_else(|_| panic!("the program did not print {expected:?}"));
             match line.unwrap() {
                 Some(line) if line == expected => break,
@@ -66,35 +66,80 @@ async fn talks(mut program: Command) {
     };
     printed("bob: Noodles?").await;
     printed("* in lunch, 1 unread").await;
-    say(&node, "Or pizza?").await;
+    send_as_bob(&node, "Or pizza?").await;
     printed("bob: Or pizza?").await;
+    eventually("alice has read the message", async || {
+        let unread = call("GET", "/v1/unread").by(&user("alice")).at(&node).await;
+        unread.ok()["total"] == 0
+    })
+    .await;
     input.write_all(b"Pizza!\n").await.unwrap();
     printed("alice: Pizza!").await;
-    assert_eq!(said(&node).await, ("alice".into(), "Pizza!".into()));
+    assert_eq!(last_message(&node).await, ("alice".into(), "Pizza!".into()));
     drop(input);
     assert!(running.wait().await.unwrap().success());
 }
 
-#[tokio::test]
-async fn the_example_for_node_talks() {
+/// Carol is not allowed to join: the program prints one sentence and fails.
+async fn check_rejected_entry(mut program: Command) {
+    let node = ready(node()).await;
+    let board = json!({ "id": "board", "kind": "group" });
+    let create = call("POST", "/v1/conversations").by(&user("bob"));
+    create.json(board).at(&node).await.created();
+    program.args([&node.http_url(), &user("carol"), "board"]);
+    program.stdin(Stdio::null()).kill_on_drop(true);
+    let ran = timeout(TEST_TIMEOUT, program.output()).await.unwrap();
+    let ran = ran.unwrap();
+    let printed = [ran.stdout, ran.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{printed}");
+    let mut lines = printed
+        .lines()
+        .filter(|line| *line != "* connected" && *line != "* disconnected");
+    let line = lines.next().unwrap();
+    assert!(line.starts_with("* cannot enter board: "), "{printed}");
+    assert!(line.ends_with("(forbidden)"), "{printed}");
+    assert_eq!(lines.next(), None, "{printed}");
+}
+
+fn node_example() -> Command {
     client_kit_folder();
     let mut node = Command::new("node");
     node.arg(root().join("examples/node/chat.mjs"));
-    talks(node).await;
+    node
 }
 
-#[tokio::test]
-async fn the_example_for_python_talks() {
+fn python_example() -> Command {
     let mut python = Command::new("python3");
     python
         .arg(root().join("examples/python/chat.py"))
         .env("PYTHONPATH", root().join(".tools/python-socketio"))
         .env("PYTHONDONTWRITEBYTECODE", "1");
-    talks(python).await;
+    python
 }
 
 #[tokio::test]
-async fn the_example_for_browsers_talks() {
+async fn the_node_example_chats() {
+    check_terminal_chat(node_example()).await;
+}
+
+#[tokio::test]
+async fn the_python_example_chats() {
+    check_terminal_chat(python_example()).await;
+}
+
+#[tokio::test]
+async fn the_node_example_prints_why_it_cannot_enter() {
+    check_rejected_entry(node_example()).await;
+}
+
+#[tokio::test]
+async fn the_python_example_prints_why_it_cannot_enter() {
+    check_rejected_entry(python_example()).await;
+}
+
+#[tokio::test]
+async fn the_browser_example_chats() {
     client_kit_folder();
     let node = with_a_message().await;
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/examples/browser.mjs");
@@ -107,7 +152,7 @@ async fn the_example_for_browsers_talks() {
         .output()
         .await
         .expect("node is not installed");
-    let complained = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{complained}");
-    assert_eq!(said(&node).await, ("alice".into(), "Pizza!".into()));
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{stderr}");
+    assert_eq!(last_message(&node).await, ("alice".into(), "Pizza!".into()));
 }

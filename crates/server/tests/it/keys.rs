@@ -157,7 +157,7 @@ async fn ttl_compares_with_what_is_declared() {
 }
 
 #[tokio::test]
-async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_shown() {
+async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_printed() {
     let redis = Redis::start().await;
     let key = b"new\nline\\\xff";
     let mut pipe = redis::pipe();
@@ -195,7 +195,7 @@ async fn keys_and_values_of_any_bytes_are_listed_in_one_line_and_shown() {
 }
 
 #[tokio::test]
-async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
+async fn the_embedded_store_is_readable_while_a_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut store = embedded(&data).await;
@@ -225,7 +225,7 @@ async fn the_embedded_store_is_read_beside_a_running_server_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_folder_without_a_store_is_told_and_not_made() {
+async fn a_folder_without_a_store_is_reported_and_not_created() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(folder.path(), &["keys", "list"], &[]).await;
     assert!(
@@ -264,7 +264,7 @@ async fn keys_of_a_cluster_are_found_on_all_primaries() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_only_read_can_look_and_nothing_is_written() {
+async fn a_read_only_redis_user_can_inspect_keys() {
     let rules = "~* +@read +@connection +info +time +role";
     let redis = Redis::options()
         .acl_user("viewer", "secret", rules)

@@ -9,6 +9,7 @@
 mod client_kit;
 mod client_libraries;
 mod doctor;
+mod documentation;
 mod examples;
 mod generated;
 mod grpc;
@@ -21,6 +22,7 @@ mod repair;
 mod schema;
 mod serve;
 mod settings;
+mod signals;
 mod socketio;
 mod support;
 mod token;

@@ -85,8 +85,8 @@ async fn read_everything(node: &ServerProcess) -> Value {
 }
 
 async fn deadline(store: &mut impl redis::aio::ConnectionLike, key: &str) -> i64 {
-    let asked = redis::cmd("PEXPIRETIME").arg(key).take();
-    asked.query_async(store).await.unwrap()
+    let request = redis::cmd("PEXPIRETIME").arg(key).take();
+    request.query_async(store).await.unwrap()
 }
 
 #[tokio::test]

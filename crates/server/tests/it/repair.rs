@@ -56,7 +56,7 @@ fn found_differences(ran: &CommandOutput) -> [u64; 4] {
 }
 
 #[tokio::test]
-async fn a_repair_mends_redis_beside_postgres_and_reports_it() {
+async fn repair_corrects_the_counters_in_redis_and_reports_them() {
     let (redis, postgres) = (Redis::start().await, Postgres::start().await);
     let address = postgres.create_database().await;
     let folder = TempDir::new().unwrap();
@@ -80,10 +80,10 @@ async fn a_repair_mends_redis_beside_postgres_and_reports_it() {
     let again = run_in(folder.path(), &call[..6], &[]).await;
     assert!(again.stdout.contains("no differences"), "{again:?}");
     assert_eq!(again.exit_code, 0);
-    let asked = redis::cmd("MGET")
+    let request = redis::cmd("MGET")
         .arg(&["unread:bob:c1", "unread:bob:total", "unread:nobody:c1"])
         .take();
-    let numbers: Vec<Option<u64>> = asked.query_async(&mut store.clone()).await.unwrap();
+    let numbers: Vec<Option<u64>> = request.query_async(&mut store.clone()).await.unwrap();
     assert_eq!(numbers, [Some(2), Some(2), None]);
 }
 

@@ -38,7 +38,7 @@ async fn serve_prints_its_addresses_and_exits_with_zero() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem_with_a_code() {
+async fn missing_resources_are_problems_with_a_code() {
     let node = ServerProcess::parlor_serve(PARLOR).start().await;
     for (method, path, status, code) in [
         ("GET", "/nothing/here?token=secret", 404, "not_found"),
@@ -94,7 +94,7 @@ async fn serve_continues_when_stdout_is_closed() {
 }
 
 #[tokio::test]
-async fn readiness_follows_redis_away_and_back() {
+async fn readiness_follows_the_availability_of_redis() {
     let mut redis = Redis::start().await;
     let mut node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
@@ -119,7 +119,7 @@ async fn readiness_follows_redis_away_and_back() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
+async fn a_hanging_redis_makes_the_node_unready_within_the_timeout() {
     let mut redis = Redis::start().await;
     let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
@@ -133,7 +133,7 @@ async fn a_redis_that_hangs_makes_it_unready_within_the_time_out() {
 }
 
 #[tokio::test]
-async fn a_redis_that_is_away_at_the_start_is_waited_for() {
+async fn the_server_waits_for_an_unavailable_redis() {
     let mut redis = Redis::start().await;
     redis.kill9();
     let node = ServerProcess::parlor_serve(PARLOR)
@@ -154,7 +154,7 @@ async fn a_redis_that_is_away_at_the_start_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follows_it() {
+async fn the_server_waits_for_an_unavailable_postgres_and_readiness_follows() {
     let mut postgres = Postgres::start().await;
     let database = postgres.create_database().await;
     postgres.kill9();
@@ -185,7 +185,7 @@ async fn a_postgres_that_is_away_at_the_start_is_waited_for_and_readiness_follow
 }
 
 #[tokio::test]
-async fn a_postgres_that_never_answers_keeps_nobody_waiting() {
+async fn a_hanging_postgres_does_not_delay_requests_beyond_the_timeout() {
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://parlor@{}/parlor", mute.local_addr().unwrap());
     let node = ServerProcess::parlor_serve(PARLOR)
@@ -204,7 +204,7 @@ async fn a_postgres_that_never_answers_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_wrong_database_ends_the_start() {
+async fn a_wrong_database_fails_the_start() {
     let postgres = Postgres::start().await;
     let missing = postgres.url() + "_that_is_not_there";
     let said = refused(&[
@@ -219,7 +219,7 @@ async fn a_wrong_database_ends_the_start() {
 }
 
 #[tokio::test]
-async fn a_store_that_belongs_to_another_database_ends_the_start() {
+async fn a_store_of_another_database_fails_the_start() {
     let redis = Redis::start().await;
     let first = ServerProcess::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
     becomes(&first.start().await, 200).await;
@@ -260,7 +260,7 @@ async fn readyz_explains_why_a_node_cannot_register() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_ends_the_start() {
+async fn a_wrong_password_fails_the_start() {
     let redis = Redis::options().password("right").start().await;
     let url = format!("redis://:wrong@127.0.0.1:{}", redis.port());
     let http = ("PARLOR_SERVER__HTTP", "127.0.0.1:0");
@@ -272,7 +272,7 @@ async fn a_wrong_password_ends_the_start() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_ends_the_start_with_a_hint() {
+async fn a_port_in_use_fails_the_start_with_a_hint() {
     let node = ServerProcess::parlor_serve(PARLOR).start().await;
     let address = node.http_url().replace("http://", "");
     let said = refused(&[("PARLOR_SERVER__HTTP", &address)]).await;
@@ -297,7 +297,7 @@ async fn two_servers_cannot_share_a_data_folder() {
 }
 
 #[tokio::test]
-async fn damaged_data_ends_the_start_with_a_way_out() {
+async fn damaged_data_fails_the_start_with_a_fix() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     std::fs::create_dir(&data).unwrap();
@@ -335,7 +335,7 @@ async fn sigterm_stops_the_server_while_it_opens_the_store() {
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn a_second_signal_stops_the_process_at_once() {
     let mut node = ServerProcess::parlor_serve(PARLOR).start().await;
     // An unfinished request keeps the graceful shutdown waiting.
     let mut stream = TcpStream::connect(node.http_url().replace("http://", ""))

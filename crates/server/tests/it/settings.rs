@@ -17,7 +17,7 @@ fn printed(all: &serde_json::Value, name: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn every_variable_of_the_documents_is_honoured() {
+async fn every_integration_variable_is_applied() {
     let folder = tempfile::tempdir().unwrap();
     let variables = [
         ("REDIS_HOST", "cache"),
@@ -62,7 +62,7 @@ async fn every_variable_of_the_documents_is_honoured() {
 }
 
 #[tokio::test]
-async fn the_printed_configuration_tells_where_each_value_came_from() {
+async fn the_printed_configuration_has_the_origin_of_each_value() {
     let folder = tempfile::tempdir().unwrap();
     let file = "[server]\ndata = \"./here\"\n[keys]\npreset = \"chat-app\"\n";
     std::fs::write(folder.path().join("parlor.toml"), file).unwrap();
@@ -92,7 +92,7 @@ async fn the_printed_configuration_tells_where_each_value_came_from() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
+async fn all_problems_are_reported_at_once_with_places_and_suggestions() {
     let folder = tempfile::tempdir().unwrap();
     let file = "[server]\nhttp = \"nowhere\"\n\n[stroe]\nurl = \"redis://a\"\n";
     std::fs::write(folder.path().join("other.toml"), file).unwrap();
@@ -111,7 +111,7 @@ async fn what_is_wrong_is_told_all_at_once_with_places_and_suggestions() {
 }
 
 #[tokio::test]
-async fn what_does_not_go_together_is_told_with_the_place_of_it() {
+async fn contradicting_settings_are_reported_with_their_place() {
     for (set, said) in [
         (
             "keys.prefix=a{b",
@@ -143,7 +143,7 @@ async fn what_does_not_go_together_is_told_with_the_place_of_it() {
 }
 
 #[tokio::test]
-async fn a_password_is_never_printed_wherever_it_stands_in_an_address() {
+async fn no_password_of_a_url_is_printed() {
     for url in [
         "postgres://u:hunter2@h/db",
         "postgres://h/db?user=u&password=hunter2",
@@ -197,5 +197,20 @@ async fn completions_are_written_for_every_shell() {
             run(&["completions", shell]).await.ok().contains("doctor"),
             "{shell}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_word_that_is_no_log_level_is_rejected_with_its_place_and_a_suggestion() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "[log]\nlevel = \"warning\"\n";
+    std::fs::write(folder.path().join("parlor.toml"), file).unwrap();
+    let ran = run_in(folder.path(), &["serve", "--set", "log.level=verbose"], &[]).await;
+    assert_eq!(ran.exit_code, 2, "{ran:?}");
+    for problem in [
+        "parlor.toml:2: log.level: `warning` is not a level (error, warn, info, debug, trace, off) or levels by module; did you mean `warn`?",
+        "--set log.level: log.level: `verbose` is not a level",
+    ] {
+        assert!(ran.stderr.contains(problem), "{ran:?}");
     }
 }

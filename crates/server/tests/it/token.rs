@@ -25,7 +25,7 @@ async fn token(folder: &Path, args: &[&str]) -> CommandOutput {
 }
 
 #[tokio::test]
-async fn a_printed_token_says_what_was_asked_for() {
+async fn a_printed_token_contains_the_requested_claims() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let before = SystemClock.now_ms();
@@ -89,7 +89,7 @@ async fn a_configured_secret_audience_and_issuer_are_used() {
 }
 
 #[tokio::test]
-async fn processes_that_start_at_once_agree_on_one_secret() {
+async fn processes_that_start_together_use_one_secret() {
     let folder = tempfile::tempdir().unwrap();
     let all = join_all((0..6).map(|_| token(folder.path(), &["--user", "alice"]))).await;
     for ran in all {
@@ -98,7 +98,7 @@ async fn processes_that_start_at_once_agree_on_one_secret() {
 }
 
 #[tokio::test]
-async fn the_secret_is_its_owners_alone_whatever_the_umask_allows() {
+async fn the_secret_file_is_private_with_any_umask() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("umask 000 && exec {PARLOR} token --user alice");
     let mut shell = tokio::process::Command::new("/bin/sh");
@@ -113,7 +113,7 @@ async fn the_secret_is_its_owners_alone_whatever_the_umask_allows() {
 }
 
 #[tokio::test]
-async fn with_a_public_key_tokens_must_come_from_the_issuer() {
+async fn with_a_public_key_only_the_issuer_signs_tokens() {
     let folder = tempfile::tempdir().unwrap();
     for source in [
         "auth.jwks=https://issuer.invalid/jwks.json",
@@ -137,7 +137,7 @@ async fn with_a_public_key_tokens_must_come_from_the_issuer() {
 }
 
 #[tokio::test]
-async fn wrong_usage_is_told_with_the_exit_code_two() {
+async fn wrong_usage_has_the_exit_code_two() {
     let folder = tempfile::tempdir().unwrap();
     for (args, said) in [
         (&["--name", "Alice"][..], "--user is required"),
@@ -169,7 +169,7 @@ async fn wrong_usage_is_told_with_the_exit_code_two() {
 }
 
 #[tokio::test]
-async fn a_short_secret_is_warned_about_and_not_repeated() {
+async fn a_short_secret_causes_a_warning_without_the_secret() {
     let folder = tempfile::tempdir().unwrap();
     let ran = run_in(
         folder.path(),

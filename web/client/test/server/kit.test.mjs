@@ -14,9 +14,9 @@ function client(test, parlor, user, options = {}) {
   const it = connect({ url: parlor.url, token: token(user), socket: { transports: ["websocket"] }, ...options });
   const log = [];
   const logEvent = (event, short) =>
-    it.on(event, (...told) => {
-      assert.equal(told.length, 1, "a handler gets only the body");
-      log.push(short(told[0]));
+    it.on(event, (...args) => {
+      assert.equal(args.length, 1, "a handler gets only the body");
+      log.push(short(args[0]));
     });
   logEvent("message:new", ({ content }) => content);
   logEvent("message:edited", ({ seq, content }) => `${seq} is now ${content}`);
@@ -167,17 +167,17 @@ test("two users exchange messages", longTimeout, async (test) => {
     await parlor.conversation("c");
     const [alice, bob] = ["alice", "bob"].map((user) => client(test, parlor, user));
     await Promise.all([alice.it.join("c"), bob.it.join("c")]);
-    const told = [];
-    bob.it.on("typing", ({ userId, username, typing }) => told.push([userId, username, typing]));
+    const typingEvents = [];
+    bob.it.on("typing", ({ userId, username, typing }) => typingEvents.push([userId, username, typing]));
     alice.it.setTyping("c");
     alice.it.setTyping("c");
-    await waitUntil("typing has started", () => told.length > 0);
-    await waitUntil("typing has ended", () => told.at(-1)[2] === false);
-    assert.deepEqual(told[0], ["alice", "alice", true]);
+    await waitUntil("typing has started", () => typingEvents.length > 0);
+    await waitUntil("typing has ended", () => typingEvents.at(-1)[2] === false);
+    assert.deepEqual(typingEvents[0], ["alice", "alice", true]);
     alice.it.setTyping("c");
-    await waitUntil("typing has started again", () => told.at(-1)[2] === true);
+    await waitUntil("typing has started again", () => typingEvents.at(-1)[2] === true);
     await alice.it.emit("message:send", { conversationId: "c", content: "done" });
-    await waitUntil("the message has ended typing", () => told.at(-1)[2] === false);
+    await waitUntil("the message has ended typing", () => typingEvents.at(-1)[2] === false);
   });
 
   test("a token is refreshed before it expires", longTimeout, async (test) => {

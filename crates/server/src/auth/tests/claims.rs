@@ -3,6 +3,7 @@
 use parlor_chat::api::caller::Role;
 use serde_json::{Value, json};
 
+use super::super::claims::MAX_NAME_BYTES;
 use super::super::*;
 use super::fixtures::{
     NOW, SECRET, alice_claims, alice_claims_with, default_authenticator, hs256, with_secret,
@@ -27,7 +28,7 @@ async fn refused_claim(changes: Value) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_token_ends_with_the_leeway_after_its_time() {
+async fn a_token_is_accepted_until_the_leeway_after_its_expiry() {
     let authenticator = default_authenticator().await;
     let end = (NOW + 3600) * 1_000;
     let token = hs256(SECRET, &alice_claims());
@@ -101,7 +102,7 @@ async fn every_token_needs_exp_and_user_tokens_need_sub_and_iat() {
 }
 
 #[tokio::test]
-async fn claims_of_a_wrong_kind_are_refused_by_name() {
+async fn claims_of_a_wrong_type_are_rejected_by_name() {
     for (claim, wrong) in [
         ("exp", json!("tomorrow")),
         ("exp", json!(-1)),
@@ -130,7 +131,7 @@ async fn claims_of_a_wrong_kind_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn claims_that_hold_a_structure_are_refused() {
+async fn nested_claims_are_rejected() {
     for claim in ["exp", "iat", "nbf", "sub", "name", "role", "anon"] {
         for wrong in [json!([]), json!({}), json!([NOW]), json!({ "a": [1] })] {
             let refused = verdict(json!({ claim: wrong })).await.unwrap_err();
@@ -140,7 +141,7 @@ async fn claims_that_hold_a_structure_are_refused() {
 }
 
 #[tokio::test]
-async fn roles_and_visitors_are_told_apart() {
+async fn roles_and_visitors_are_distinguished() {
     for (role, expected) in [
         (json!(null), Role::User),
         (json!("user"), Role::User),

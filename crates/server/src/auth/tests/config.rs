@@ -1,5 +1,6 @@
 //! Combinations of the settings of the section `auth`.
 
+use super::super::config::JwksLocation;
 use super::super::*;
 
 fn refusal(written: AuthSettings<'_>) -> String {
@@ -7,7 +8,7 @@ fn refusal(written: AuthSettings<'_>) -> String {
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
+fn contradicting_settings_are_rejected_with_a_fix() {
     let none = AuthSettings::default();
     let rs256 = AuthSettings {
         algorithm: "RS256",
@@ -115,7 +116,7 @@ fn settings_that_do_not_go_together_are_refused_with_what_to_do() {
 }
 
 #[test]
-fn each_way_to_know_a_token_is_recognised() {
+fn each_kind_of_key_source_is_recognized() {
     let of = |written| AuthConfig::new(&written).unwrap().keys;
     let none = AuthSettings::default();
     let ed = AuthSettings {

@@ -22,7 +22,7 @@ pub struct FakeIssuer {
 
 struct Shared {
     answer: Mutex<Vec<u8>>,
-    asked: AtomicUsize,
+    request_count: AtomicUsize,
     /// Each response takes one permit, so that a test can block responses.
     gate: Semaphore,
 }
@@ -61,7 +61,7 @@ impl FakeIssuer {
         };
         let shared = Arc::new(Shared {
             answer: Mutex::default(),
-            asked: AtomicUsize::new(0),
+            request_count: AtomicUsize::new(0),
             gate: Semaphore::new(Semaphore::MAX_PERMITS),
         });
         let state = Arc::clone(&shared);
@@ -111,8 +111,8 @@ impl FakeIssuer {
     }
 
     /// Number of requests so far.
-    pub fn asked(&self) -> usize {
-        self.shared.asked.load(Ordering::SeqCst)
+    pub fn request_count(&self) -> usize {
+        self.shared.request_count.load(Ordering::SeqCst)
     }
 
     pub fn config(&self, algorithm: &str) -> AuthConfig {
@@ -135,7 +135,7 @@ impl Shared {
             }
         }
         assert!(request.starts_with(b"GET /jwks.json"), "{request:?}");
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.request_count.fetch_add(1, Ordering::SeqCst);
         self.gate.acquire().await.unwrap().forget();
         let answer = self.answer.lock().unwrap().clone();
         // The client may have closed the connection.

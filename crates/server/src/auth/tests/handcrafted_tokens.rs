@@ -64,7 +64,7 @@ async fn ambiguous_token_headers_are_rejected() {
 }
 
 #[tokio::test]
-async fn claims_that_are_written_twice_are_refused() {
+async fn duplicate_claims_are_rejected() {
     let authenticator = default_authenticator().await;
     for more in [
         format!(r#","exp":{}"#, NOW + 999_999),
@@ -77,7 +77,7 @@ async fn claims_that_are_written_twice_are_refused() {
 }
 
 #[tokio::test]
-async fn claims_that_are_no_object_or_hold_no_numbers_are_refused() {
+async fn claims_that_are_no_object_or_have_invalid_numbers_are_rejected() {
     let authenticator = default_authenticator().await;
     let deep = |claim: &str| {
         let (open, close) = ("[".repeat(200), "]".repeat(200));
@@ -145,7 +145,7 @@ async fn non_canonical_base64_tokens_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_key_that_comes_with_the_token_is_not_trusted() {
+async fn a_key_inside_the_token_is_not_trusted() {
     let (pair, thief) = (&KEY_PAIRS[1], TestKeyPair::ec());
     let authenticator = load(&pair.auth_config()).await.unwrap();
     let mut header = Header::new(Algorithm::ES256);

@@ -6,6 +6,9 @@ use parlor_embedded::ManualClock;
 use parlor_testkit::eventually;
 use serde_json::{Value, json};
 
+use super::super::config::JwksLocation;
+use super::super::error::KeySetFetchError;
+use super::super::error::PublicKeyError;
 use super::super::jwks::{MAX_KEY_AGE_MS, MIN_FETCH_INTERVAL_MS};
 use super::super::*;
 use super::captured_logs::CapturedLogs;
@@ -199,7 +202,7 @@ async fn a_file_must_be_right_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allowed() {
+async fn a_token_with_an_unknown_key_id_triggers_at_most_one_fetch_per_interval() {
     let (first, second, stranger) = (TestKeyPair::ec(), TestKeyPair::ec(), TestKeyPair::ec());
     let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
@@ -210,14 +213,14 @@ async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allo
             .await
             .is_ok()
     );
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
 
     issuer.publish(&[(Some("1"), &first), (Some("2"), &second)]);
     assert_eq!(
         authenticator.verify(&token(&second, Some("2"))).await,
         Err(AuthError::UnknownKey)
     );
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
     advance(&clock, MIN_FETCH_INTERVAL_MS);
     assert!(
         authenticator
@@ -225,18 +228,21 @@ async fn a_new_key_is_fetched_when_a_token_names_it_but_not_more_often_than_allo
             .await
             .is_ok()
     );
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 
     advance(&clock, MIN_FETCH_INTERVAL_MS);
     for kid in ["x", "y", "z"] {
         let refused = authenticator.verify(&token(&stranger, Some(kid))).await;
         assert_eq!(refused, Err(AuthError::UnknownKey));
     }
-    assert_eq!(issuer.asked(), 3);
+    assert_eq!(issuer.request_count(), 3);
     advance(&clock, MIN_FETCH_INTERVAL_MS);
     // A wrong signature of a known key does not start a fetch.
     let refused = authenticator.verify(&token(&stranger, Some("2"))).await;
-    assert_eq!((refused, issuer.asked()), (Err(AuthError::Signature), 3));
+    assert_eq!(
+        (refused, issuer.request_count()),
+        (Err(AuthError::Signature), 3)
+    );
 }
 
 #[tokio::test]
@@ -269,7 +275,7 @@ async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
             .await
             .is_ok()
     );
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
     advance(&clock, 1);
     // This token does not wait for the fetch that it starts.
     assert!(
@@ -282,7 +288,7 @@ async fn tokens_of_a_removed_key_are_rejected_after_the_next_refresh() {
         authenticator.verify(&token(&old, Some("old"))).await == Err(AuthError::UnknownKey)
     })
     .await;
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
@@ -294,7 +300,10 @@ async fn stale_keys_are_refreshed_before_a_token_is_verified() {
     issuer.publish(&[(Some("new"), &new)]);
     advance(&clock, 2 * MAX_KEY_AGE_MS);
     let refused = authenticator.verify(&token(&old, Some("old"))).await;
-    assert_eq!((refused, issuer.asked()), (Err(AuthError::UnknownKey), 2));
+    assert_eq!(
+        (refused, issuer.request_count()),
+        (Err(AuthError::UnknownKey), 2)
+    );
 }
 
 #[tokio::test]
@@ -308,11 +317,11 @@ async fn many_tokens_with_an_unknown_key_cause_one_fetch_and_all_wait_for_it() {
     let token = token(&second, Some("2"));
     let all = futures_util::future::join_all((0..50).map(|_| authenticator.verify(&token))).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
-async fn a_fetch_goes_on_when_its_caller_goes_away() {
+async fn a_fetch_continues_when_its_caller_is_cancelled() {
     let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
     let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
@@ -326,12 +335,12 @@ async fn a_fetch_goes_on_when_its_caller_goes_away() {
         let (authenticator, token) = (Arc::clone(&authenticator), token.clone());
         async move { authenticator.verify(&token).await }
     });
-    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    eventually("the issuer is asked", async || issuer.request_count() == 2).await;
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     issuer.release();
     assert!(authenticator.verify(&token).await.is_ok());
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
@@ -371,7 +380,7 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
                 .is_ok()
         );
     }
-    assert_eq!(issuer.asked(), 1 + failures.len());
+    assert_eq!(issuer.request_count(), 1 + failures.len());
     let text = logs.text();
     assert_eq!(
         text.matches("cannot fetch the key set").count(),
@@ -394,7 +403,7 @@ async fn a_failed_fetch_keeps_the_keys_and_is_logged_once() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_away_at_the_start_is_asked_again() {
+async fn an_issuer_that_is_unavailable_at_the_start_is_retried() {
     let pair = TestKeyPair::ec();
     let issuer = FakeIssuer::start().await;
     issuer.say(503, "");
@@ -452,5 +461,5 @@ async fn https_is_checked_with_the_trusted_authorities() {
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
 }

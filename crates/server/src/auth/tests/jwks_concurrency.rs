@@ -25,7 +25,7 @@ async fn on_a_node_that_was_idle_all_wait_for_the_first_fetch() {
         tokio::spawn(async move { authenticator.verify(&token).await })
     };
     let first = verify();
-    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    eventually("the issuer is asked", async || issuer.request_count() == 2).await;
     let second = verify();
     // Lets the second task run before the response arrives.
     tokio::task::yield_now().await;
@@ -33,11 +33,11 @@ async fn on_a_node_that_was_idle_all_wait_for_the_first_fetch() {
     for caller in [first, second] {
         assert_eq!(caller.await.unwrap(), Err(AuthError::UnknownKey));
     }
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
-async fn callers_who_wait_and_go_away_leave_nothing_behind() {
+async fn cancelled_waiters_leave_no_state_behind() {
     let (first, second) = (TestKeyPair::ec(), TestKeyPair::ec());
     let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
@@ -52,14 +52,14 @@ async fn callers_who_wait_and_go_away_leave_nothing_behind() {
         assert_eq!(authenticator.verify(&token).now_or_never(), None);
     }
     assert!(tasks() < 10, "{}", tasks());
-    eventually("the issuer is asked", async || issuer.asked() == 2).await;
+    eventually("the issuer is asked", async || issuer.request_count() == 2).await;
     for _ in 0..100 {
         assert_eq!(authenticator.verify(&token).now_or_never(), None);
     }
     assert!(tasks() < 10, "{}", tasks());
     issuer.release();
     assert!(authenticator.verify(&token).await.is_ok());
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }
 
 #[tokio::test]
@@ -72,20 +72,20 @@ async fn tokens_with_a_known_key_do_not_wait_for_an_unreachable_issuer() {
     issuer.say(503, "");
     advance(&clock, 3 * MAX_KEY_AGE_MS);
     assert!(authenticator.verify(&token).await.is_ok());
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
     issuer.hold();
     advance(&clock, MIN_FETCH_INTERVAL_MS);
     for _ in 0..3 {
         let verdict = authenticator.verify(&token).now_or_never();
         assert!(matches!(verdict, Some(Ok(_))), "{verdict:?}");
     }
-    eventually("the issuer is asked", async || issuer.asked() == 3).await;
+    eventually("the issuer is asked", async || issuer.request_count() == 3).await;
     let verdict = authenticator.verify(&token).now_or_never();
     assert!(matches!(verdict, Some(Ok(_))), "{verdict:?}");
 }
 
 #[tokio::test]
-async fn a_clock_that_goes_back_neither_stops_fetches_nor_lets_them_multiply() {
+async fn a_clock_set_back_neither_stops_nor_multiplies_fetches() {
     let (first, second, stranger) = (TestKeyPair::ec(), TestKeyPair::ec(), TestKeyPair::ec());
     let issuer = FakeIssuer::start().await;
     issuer.publish(&[(Some("1"), &first)]);
@@ -96,7 +96,7 @@ async fn a_clock_that_goes_back_neither_stops_fetches_nor_lets_them_multiply() {
         authenticator.verify(&token(&second, Some("2"))).await,
         Err(AuthError::UnknownKey)
     );
-    assert_eq!(issuer.asked(), 1);
+    assert_eq!(issuer.request_count(), 1);
     // Within the leeway of the tokens, so that their times do not matter.
     clock.set(NOW * 1_000 - 30_000);
     assert!(
@@ -109,5 +109,5 @@ async fn a_clock_that_goes_back_neither_stops_fetches_nor_lets_them_multiply() {
         let refused = authenticator.verify(&token(&stranger, Some(kid))).await;
         assert_eq!(refused, Err(AuthError::UnknownKey));
     }
-    assert_eq!(issuer.asked(), 2);
+    assert_eq!(issuer.request_count(), 2);
 }

@@ -28,7 +28,7 @@ fn mutate(random: &mut StdRng, token: &str) -> String {
 }
 
 #[tokio::test]
-async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
+async fn thousands_of_malformed_tokens_are_rejected_without_a_panic() {
     let mut random = StdRng::seed_from_u64(7);
     let mut cases = vec![(
         default_authenticator().await,
@@ -55,7 +55,7 @@ async fn thousands_of_broken_tokens_are_refused_without_a_panic() {
 }
 
 #[tokio::test]
-async fn texts_that_are_no_tokens_are_refused() {
+async fn texts_that_are_no_tokens_are_rejected() {
     let authenticator = default_authenticator().await;
     assert_eq!(authenticator.verify("").await, Err(AuthError::Missing));
     let long = hs256(

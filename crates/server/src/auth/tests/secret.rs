@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use super::super::secret::SECRET_FILE_NAME;
 use super::super::*;
 use super::captured_logs::CapturedLogs;
 use super::fixtures::{alice_claims, hs256, test_clock};
@@ -17,7 +18,7 @@ async fn the_generated_secret_is_kept_and_readable_by_its_owner_only() {
     let data = folder.path().join("not/yet/there");
     let first = open(&data).await.unwrap();
     let mode = data
-        .join(SECRET_FILE)
+        .join(SECRET_FILE_NAME)
         .metadata()
         .unwrap()
         .permissions()
@@ -27,8 +28,8 @@ async fn the_generated_secret_is_kept_and_readable_by_its_owner_only() {
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    assert_eq!(names, [SECRET_FILE]);
-    let secret = std::fs::read_to_string(data.join(SECRET_FILE)).unwrap();
+    assert_eq!(names, [SECRET_FILE_NAME]);
+    let secret = std::fs::read_to_string(data.join(SECRET_FILE_NAME)).unwrap();
     let token = hs256(secret.trim(), &alice_claims());
     assert!(first.verify(&token).await.is_ok());
     assert!(open(&data).await.unwrap().verify(&token).await.is_ok());
@@ -40,7 +41,7 @@ async fn two_data_folders_have_different_secrets() {
     let mut secrets = Vec::new();
     for folder in &folders {
         open(folder.path()).await.unwrap();
-        secrets.push(std::fs::read(folder.path().join(SECRET_FILE)).unwrap());
+        secrets.push(std::fs::read(folder.path().join(SECRET_FILE_NAME)).unwrap());
     }
     assert_ne!(secrets[0], secrets[1]);
 }
@@ -63,10 +64,10 @@ async fn many_that_start_at_once_agree_on_one_secret() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told_and_not_replaced() {
+async fn a_damaged_secret_file_is_reported_and_not_replaced() {
     for text in ["", "short", &"z".repeat(64)] {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(SECRET_FILE);
+        let file = folder.path().join(SECRET_FILE_NAME);
         std::fs::write(&file, text).unwrap();
         let error = open(folder.path()).await.unwrap_err().to_string();
         assert!(
@@ -82,7 +83,7 @@ async fn leftover_temporary_secret_files_are_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let draft = folder
         .path()
-        .join(format!("{SECRET_FILE}.0123456789abcdef"));
+        .join(format!("{SECRET_FILE_NAME}.0123456789abcdef"));
     std::fs::write(&draft, "0123").unwrap();
     open(folder.path()).await.unwrap();
     assert_eq!(std::fs::read_to_string(&draft).unwrap(), "0123");
@@ -93,7 +94,7 @@ async fn a_link_is_followed_to_a_secret_but_nothing_is_written_through_it() {
     let folder = tempfile::tempdir().unwrap();
     let (data, real) = (folder.path().join("data"), folder.path().join("real"));
     std::fs::create_dir(&data).unwrap();
-    std::os::unix::fs::symlink(&real, data.join(SECRET_FILE)).unwrap();
+    std::os::unix::fs::symlink(&real, data.join(SECRET_FILE_NAME)).unwrap();
     let error = open(&data).await.unwrap_err();
     assert!(
         matches!(error, AuthLoadError::File { action: "read", .. }),
@@ -106,7 +107,7 @@ async fn a_link_is_followed_to_a_secret_but_nothing_is_written_through_it() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_written_is_told() {
+async fn an_unwritable_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -115,12 +116,12 @@ async fn a_folder_that_cannot_be_written_is_told() {
 }
 
 #[tokio::test]
-async fn a_secret_that_others_can_read_is_warned_about_and_not_shown() {
+async fn a_readable_secret_file_causes_a_warning_without_the_secret() {
     let logs = CapturedLogs::collect();
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).await.unwrap();
     assert_eq!(logs.text(), "");
-    let file = folder.path().join(SECRET_FILE);
+    let file = folder.path().join(SECRET_FILE_NAME);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     open(folder.path()).await.unwrap();
     let secret = std::fs::read_to_string(&file).unwrap();

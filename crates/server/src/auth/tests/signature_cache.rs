@@ -4,7 +4,7 @@ use super::super::*;
 use super::fixtures::{KEY_PAIRS, NOW, alice_claims, encode, load};
 
 #[tokio::test]
-async fn a_token_that_was_accepted_is_accepted_again_until_it_ends() {
+async fn an_accepted_token_stays_accepted_until_it_expires() {
     for pair in KEY_PAIRS.iter() {
         let authenticator = load(&pair.auth_config()).await.unwrap();
         let token = pair.sign(None, &alice_claims());

@@ -20,7 +20,6 @@ use super::{CommandStatus, Output, store_reader};
 use crate::config::{Config, LoadedConfig};
 use parlor_store::{Store, StoreUrl};
 
-/// Options of `doctor`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Results: ok and info need no action, warn should be checked, fail must be fixed (exit code 1). If

@@ -26,8 +26,7 @@ pub async fn check_server(store: &Store, config: &Config) -> Vec<Finding> {
         findings.push(check_cluster_slots(store).await);
     }
     findings.extend(check_primaries(store, config).await);
-    findings.push(access::check_authentication(store, config).await);
-    findings.push(access::check_tls(config));
+    findings.extend(access::check_access(store, config).await);
     findings.push(check_clock(store).await);
     findings.push(check_keyspace_events(store).await);
     findings
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_before_6_2_are_refused_and_valkey_is_named() {
+    fn versions_before_6_2_fail_and_valkey_is_named() {
         for (pairs, level, text) in [
             (
                 &[("redis_version", "6.0.20")][..],

@@ -17,7 +17,6 @@ const KEYS_PER_QUERY: usize = 256;
 
 /// Type, TTL, length and declaration of a key.
 pub struct KeyInfo {
-    /// Name of the key.
     pub key: Vec<u8>,
     /// Reply of `TYPE`.
     pub redis_type: String,

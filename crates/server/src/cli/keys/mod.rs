@@ -16,7 +16,6 @@ use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 use key_info::{KeyInfo, load_key_infos};
 
-/// Options of `keys`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(subcommand)]
@@ -76,7 +75,6 @@ struct ShowArgs {
     json: bool,
 }
 
-/// Runs the command.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,

@@ -13,7 +13,6 @@ use super::super::{CommandStatus, Output};
 use super::ShowArgs;
 use super::key_info::{KeyInfo, load_key_infos};
 
-/// Prints the key.
 pub async fn run(
     store: &Store,
     keyspace: &Keyspace,

@@ -19,7 +19,6 @@ const DEADLINE_TOLERANCE: Duration = Duration::from_secs(2);
 /// A store of a migration.
 #[derive(Clone)]
 pub struct MigrationStore {
-    /// The store.
     pub store: Store,
     /// True if the store knows PEXPIRETIME (Redis 7), which reports expiry times in milliseconds.
     has_exact_deadlines: bool,
@@ -54,7 +53,6 @@ impl MigrationStore {
         })
     }
 
-    /// Runs a command.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         query(&self.store, command).await
     }

@@ -22,7 +22,6 @@ use report::MigrationReport;
 use store::StoreMigration;
 use store_pair::StorePair;
 
-/// Options of `migrate-store`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Stop every server first. The source is not changed; servers do not start with the target until all
@@ -99,7 +98,6 @@ pub struct StoreArgs<'a> {
     all: bool,
 }
 
-/// Runs the command.
 pub async fn run(
     args: &Args,
     loaded: &LoadedConfig,

@@ -49,7 +49,6 @@ pub struct MigrationReport {
 }
 
 impl MigrationReport {
-    /// An empty report.
     pub fn new(from: String, to: String) -> Self {
         Self {
             from,
@@ -63,7 +62,6 @@ impl MigrationReport {
         self.parts.entry(name.to_owned()).or_default()
     }
 
-    /// Adds a difference.
     pub fn add_difference(&mut self, difference: String) {
         self.different += 1;
         if self.differences.len() < MAX_LISTED_DIFFERENCES {

@@ -14,7 +14,7 @@ use super::super::store_reader::{has_store, keyspace_of, require_store};
 use super::copy_value::MigrationStore;
 use super::key_mapping::KeyMapping;
 use super::{MigrationOptions, StoreArgs};
-use crate::config::LoadedConfig;
+use crate::config::{LoadedConfig, set_default_password};
 
 /// Minimum timeout of a request, because some values are large.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -129,13 +129,7 @@ impl StorePair {
 
 fn store_options(loaded: &LoadedConfig, flag: &str, url: &str) -> anyhow::Result<StoreOptions> {
     let mut url: StoreUrl = url.parse().with_context(|| flag.to_owned())?;
-    if let StoreUrl::Redis { credentials, .. }
-    | StoreUrl::Sentinel { credentials, .. }
-    | StoreUrl::Cluster { credentials, .. } = &mut url
-    {
-        let given = loaded.values.optional("store.password");
-        credentials.password = credentials.password.take().or(given.map(str::to_owned));
-    }
+    set_default_password(&mut url, &loaded.values);
     let config = &loaded.config;
     Ok(StoreOptions {
         data_folder: (url == StoreUrl::Embedded).then(|| config.server.data_folder.clone()),

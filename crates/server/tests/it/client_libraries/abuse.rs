@@ -14,7 +14,7 @@ use crate::http::client::{call, node, ready};
 use crate::tokens::user;
 
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum growth of the server's memory during a test, in KiB.
 const GROWTH: u64 = 48 * 1024;
 
@@ -31,7 +31,7 @@ async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {
 /// Checks that a well-behaved client gets its acknowledgement.
 async fn is_served(client: &mut SocketIoTestClient) {
     let nothing = json!({});
-    let beat = timeout(PATIENCE, client.emit_with_ack("heartbeat", &nothing));
+    let beat = timeout(TEST_TIMEOUT, client.emit_with_ack("heartbeat", &nothing));
     let beat = beat.await.unwrap().unwrap();
     assert_eq!(beat["ok"], true, "{beat}");
 }
@@ -46,7 +46,7 @@ fn resident(node: &ServerProcess) -> u64 {
 
 /// Waits until the server has closed a connection.
 async fn closed(client: &mut SocketIoTestClient) {
-    let closed = timeout(PATIENCE, async {
+    let closed = timeout(TEST_TIMEOUT, async {
         while client.next_event().await.is_ok() {}
     });
     closed.await.expect("the server closes the connection");
@@ -65,7 +65,7 @@ async fn upgraded(node: &ServerProcess) -> TcpStream {
 async fn ended(mut stream: TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     // A connection that the server closes with unread input is reset.
-    let read = timeout(PATIENCE, stream.read_to_end(&mut all)).await;
+    let read = timeout(TEST_TIMEOUT, stream.read_to_end(&mut all)).await;
     let _ = read.expect("the server closes the connection");
     all
 }
@@ -99,7 +99,7 @@ async fn malformed_packets_close_only_their_own_connection() {
         let mut other = connect(&node, "bob").await;
         // The server answers or ignores a valid packet and closes the connection after an invalid one.
         let _ = other.send_packet(rubbish).await;
-        let goes_on = timeout(PATIENCE, other.emit_with_ack("heartbeat", &json!({}))).await;
+        let goes_on = timeout(TEST_TIMEOUT, other.emit_with_ack("heartbeat", &json!({}))).await;
         assert!(
             goes_on.is_ok(),
             "{rubbish:?}: no acknowledgement, and the connection stays open"
@@ -124,7 +124,7 @@ async fn malformed_packets_close_only_their_own_connection() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_large_is_refused_by_its_header() {
+async fn an_oversized_frame_is_rejected_by_its_header() {
     let node = ready(node()).await;
     let before = resident(&node);
     let mut alice = connect(&node, "alice").await;
@@ -147,7 +147,7 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
     let mut alice = connect(&node, "alice").await;
     let mut flood = connect(&node, "bob").await;
     let beat = json!({});
-    let told = timeout(PATIENCE, async {
+    let rejection = timeout(TEST_TIMEOUT, async {
         loop {
             let ack = flood.emit_with_ack("heartbeat", &beat).await.unwrap();
             if ack["ok"] != true {
@@ -155,9 +155,11 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
             }
         }
     });
-    let told = told.await.expect("an event above the rate gets an error");
-    assert_eq!(told["code"], "rate_limited", "{told}");
-    assert!(told["retryAfterMs"].is_u64(), "{told}");
+    let error = rejection
+        .await
+        .expect("an event above the rate gets an error");
+    assert_eq!(error["code"], "rate_limited", "{error}");
+    assert!(error["retryAfterMs"].is_u64(), "{error}");
     // Far more events than the rate allows; the connection may close before all are sent.
     for _ in 0..1_000 {
         let _ = flood.emit("heartbeat", &beat).await;
@@ -167,8 +169,8 @@ async fn a_client_that_exceeds_the_event_rate_gets_an_error_and_is_then_closed()
     // The server soon stops reading from a client that sends events and never reads the acknowledgements.
     let before = resident(&node);
     let mut deaf = connect(&node, "slow").await;
-    let asked = async { while deaf.send_packet("421[\"history\",{}]").await.is_ok() {} };
-    let _ = timeout(Duration::from_secs(2), asked).await;
+    let test_request = async { while deaf.send_packet("421[\"history\",{}]").await.is_ok() {} };
+    let _ = timeout(Duration::from_secs(2), test_request).await;
     is_served(&mut alice).await;
     assert!(resident(&node) < before + GROWTH);
 }
@@ -190,8 +192,8 @@ async fn silent_websockets_and_unanswered_pings_are_closed() {
     frame.extend([0; 4]);
     frame.extend(auth.as_bytes());
     silent.write_all(&frame).await.unwrap();
-    let heard = String::from_utf8_lossy(&ended(silent).await).into_owned();
-    assert!(heard.contains("40{\"sid\""), "{heard}");
+    let received = String::from_utf8_lossy(&ended(silent).await).into_owned();
+    assert!(received.contains("40{\"sid\""), "{received}");
     is_served(&mut connect(&node, "alice").await).await;
 }
 
@@ -229,7 +231,7 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
     };
     let reading = async {
         for seq in 1..=sent {
-            let next = timeout(PATIENCE, bob.next_event_named("message:new")).await;
+            let next = timeout(TEST_TIMEOUT, bob.next_event_named("message:new")).await;
             assert_eq!(next.unwrap().unwrap()["seq"], seq);
         }
     };
@@ -244,7 +246,7 @@ async fn a_client_that_does_not_read_does_not_delay_other_members() {
         .unwrap();
     let seqs: [Value; 3] = [sent - 2, sent - 1, sent].map(Value::from);
     for seq in seqs {
-        let next = timeout(PATIENCE, slow.next_event_named("message:new")).await;
+        let next = timeout(TEST_TIMEOUT, slow.next_event_named("message:new")).await;
         assert_eq!(next.unwrap().unwrap()["seq"], seq);
     }
 }

@@ -71,9 +71,9 @@ impl World {
     /// Events that other programs receive on a channel.
     pub async fn events(&self, channel: &str) -> impl Stream<Item = String> + Unpin + use<> {
         let client = redis::Client::open(self.redis().url()).unwrap();
-        let mut heard = client.get_async_pubsub().await.unwrap();
-        heard.subscribe(channel).await.unwrap();
-        let texts = heard.into_on_message().map(|it| it.get_payload().unwrap());
+        let mut pubsub = client.get_async_pubsub().await.unwrap();
+        pubsub.subscribe(channel).await.unwrap();
+        let texts = pubsub.into_on_message().map(|it| it.get_payload().unwrap());
         Box::pin(texts)
     }
 
@@ -81,8 +81,8 @@ impl World {
     pub async fn publish(&self, channel: &str, text: &str) -> u64 {
         let mut connection = self.redis().connection().await;
         let mut publish = redis::cmd("PUBLISH");
-        let heard = publish.arg(channel).arg(text).query_async(&mut connection);
-        heard.await.unwrap()
+        let receivers = publish.arg(channel).arg(text).query_async(&mut connection);
+        receivers.await.unwrap()
     }
 
     fn redis(&self) -> &Redis {

@@ -15,7 +15,7 @@ use crate::tokens::{service, user};
 
 const CLIENTS: usize = 1_000;
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn address(world: &World, node: usize) -> SocketAddr {
     world.url(node).replace("http://", "").parse().unwrap()
@@ -47,7 +47,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     // Long enough for all clients to reconnect.
     let grace = ("PARLOR_PRESENCE__GRACE", "30s");
     let mut world = World::with(Ground::ThreeNodes, &[grace]).await;
-    let mut heard = world.events("events:user.offline").await;
+    let mut offline_events = world.events("events:user.offline").await;
     let first = address(&world, 0);
     let mut clients = join_all((0..CLIENTS).map(|number| connect(first, number))).await;
     eventually("all clients are online", async || {
@@ -56,14 +56,14 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     .await;
 
     world.nodes[0].send_sigterm();
-    let told = clients.iter_mut().map(|client| async {
+    let shutdowns = clients.iter_mut().map(|client| async {
         let closed = client.next_event_named("session:closed").await.unwrap();
         // The connection closes after this event.
         while client.next_event().await.is_ok() {}
         closed
     });
-    let told = timeout(PATIENCE, join_all(told)).await.unwrap();
-    let pauses: Vec<u64> = told
+    let shutdowns = timeout(TEST_TIMEOUT, join_all(shutdowns)).await.unwrap();
+    let pauses: Vec<u64> = shutdowns
         .iter()
         .map(|closed| {
             assert_eq!(closed["reason"], "shutdown", "{closed}");
@@ -87,7 +87,7 @@ async fn draining_a_node_moves_its_clients_without_an_offline_event() {
     // An offline event would have been published before this marker.
     let mark = world.publish("events:user.offline", "mark").await;
     assert!(mark >= 1);
-    let next = timeout(PATIENCE, heard.next()).await.unwrap();
+    let next = timeout(TEST_TIMEOUT, offline_events.next()).await.unwrap();
     assert_eq!(next.unwrap(), "mark");
     drop(clients);
 }

@@ -25,10 +25,10 @@ async def open_(socket, url, auth, options=None):
     refused = []
 
     # The library passes only the body to a handler.
-    async def heard(event, body):
+    async def record_event(event, body):
         say({"socket": socket, "event": event, "args": [body]})
 
-    client.on("*", heard)
+    client.on("*", record_event)
     client.on("disconnect", lambda reason=None: say({"socket": socket, "event": "disconnect", "args": [reason]}))
     client.on("connect_error", lambda error=None: refused.append(error))
     try:

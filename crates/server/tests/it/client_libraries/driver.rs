@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Client library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Language {
 pub struct Driver {
     _process: Child,
     commands: tokio::sync::Mutex<ChildStdin>,
-    heard: Arc<DriverOutput>,
+    output: Arc<DriverOutput>,
     last: Mutex<u64>,
 }
 
@@ -66,9 +66,9 @@ impl Driver {
             .kill_on_drop(true)
             .spawn();
         let mut process = spawned.unwrap_or_else(|error| panic!("{language:?}: {error}"));
-        let heard = Arc::new(DriverOutput::default());
+        let output = Arc::new(DriverOutput::default());
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let to = Arc::clone(&heard);
+        let to = Arc::clone(&output);
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 to.take(&serde_json::from_str(&line).unwrap());
@@ -77,7 +77,7 @@ impl Driver {
         Self {
             commands: tokio::sync::Mutex::new(process.stdin.take().unwrap()),
             _process: process,
-            heard,
+            output,
             last: Mutex::new(0),
         }
     }
@@ -145,17 +145,19 @@ impl Driver {
         let mut orders = self.commands.lock().await;
         orders.write_all(line.as_bytes()).await.unwrap();
         drop(orders);
-        self.heard
-            .until(&order.to_string(), |heard| heard.answers.lock().remove(&id))
+        self.output
+            .until(&order.to_string(), |output| {
+                output.answers.lock().remove(&id)
+            })
             .await
     }
 
     /// Body of the first unread event of a socket with this name that matches.
     pub async fn next(&self, socket: &str, event: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let what = format!("{event} at {socket}");
-        self.heard
-            .until(&what, |heard| {
-                let mut events = heard.events.lock();
+        self.output
+            .until(&what, |output| {
+                let mut events = output.events.lock();
                 let events = events.get_mut(socket)?;
                 let found = |(name, body): &(String, Value)| name == event && fits(body);
                 let at = events.iter().position(found)?;
@@ -166,7 +168,7 @@ impl Driver {
 
     /// Removes and returns the unread events of a socket, in order.
     pub fn rest(&self, socket: &str) -> Vec<(String, Value)> {
-        let mut events = self.heard.events.lock();
+        let mut events = self.output.events.lock();
         let events = events.get_mut(socket).map(std::mem::take);
         events.into_iter().flatten().collect()
     }
@@ -201,7 +203,7 @@ impl DriverOutput {
                 more.await;
             }
         };
-        let Ok(found) = timeout(PATIENCE, found).await else {
+        let Ok(found) = timeout(TEST_TIMEOUT, found).await else {
             panic!("{what} did not arrive; received: {:?}", self.events.lock());
         };
         found

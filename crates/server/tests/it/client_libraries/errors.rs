@@ -84,11 +84,11 @@ async fn refusals(language: Language) {
 }
 
 #[tokio::test]
-async fn the_node_client_is_told_what_is_wrong() {
+async fn the_node_client_gets_every_error() {
     refusals(Language::Node).await;
 }
 
 #[tokio::test]
-async fn the_python_client_is_told_what_is_wrong() {
+async fn the_python_client_gets_every_error() {
     refusals(Language::Python).await;
 }

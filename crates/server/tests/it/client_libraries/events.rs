@@ -87,9 +87,9 @@ impl EventScenario {
         assert_eq!(watched["users"][1]["status"], "offline");
         let busy = json!({ "status": "busy" });
         driver.ok("alice", "presence:set", busy).await;
-        let told = |it: &Value| it["users"][0]["status"] == "busy";
-        let told = driver.next("bob-phone", "presence", told).await;
-        assert_eq!(told["users"][0]["userId"], "alice");
+        let is_busy = |it: &Value| it["users"][0]["status"] == "busy";
+        let changed = driver.next("bob-phone", "presence", is_busy).await;
+        assert_eq!(changed["users"][0]["userId"], "alice");
         let nobody = json!({ "userIds": ["alice"] });
         driver.ok("bob-phone", "presence:unwatch", nobody).await;
         driver
@@ -123,9 +123,9 @@ impl EventScenario {
         let lunch = json!({ "conversationId": "lunch" });
         self.driver.ok("alice", "typing:start", lunch.clone()).await;
         let typing = |typing: bool| move |it: &Value| it["typing"] == typing;
-        let told = self.driver.next("bob-laptop", "typing", typing(true)).await;
+        let event = self.driver.next("bob-laptop", "typing", typing(true)).await;
         let expected = json!({ "conversationId": "lunch", "userId": "alice", "username": "Alice", "typing": true });
-        assert_eq!(told, expected);
+        assert_eq!(event, expected);
         self.driver.next("bob-phone", "typing", typing(true)).await;
         check_store!(self, keys => {
             assert!((1..=60_000).contains(&keys.ttl("typing:lunch:alice").await));
@@ -177,12 +177,12 @@ impl EventScenario {
             .ok("bob-phone", "message:delivered", lunch.clone())
             .await;
         let receipt = json!({ "conversationId": "lunch", "userId": "bob", "seq": 1 });
-        let told = driver.next("alice", "message:delivered", |it| it["userId"] == "bob");
-        assert_eq!(told.await, receipt);
+        let delivered = driver.next("alice", "message:delivered", |it| it["userId"] == "bob");
+        assert_eq!(delivered.await, receipt);
         let read = driver.ok("bob-phone", "message:read", lunch).await;
         assert_eq!((&read["unread"], &read["total"]), (&json!(0), &json!(0)));
-        let told = driver.next("alice", "message:read", |it| it["userId"] == "bob");
-        assert_eq!(told.await, receipt);
+        let read_event = driver.next("alice", "message:read", |it| it["userId"] == "bob");
+        assert_eq!(read_event.await, receipt);
         // Reading on the phone resets the unread count on the laptop.
         let none = json!({ "conversationId": "lunch", "count": 0, "total": 0 });
         driver.next("bob-laptop", "unread", |it| *it == none).await;
@@ -206,8 +206,8 @@ impl EventScenario {
         let edited = self.driver.ok("alice", "message:edit", edit).await;
         assert!(edited["message"]["editedAt"].is_string());
         for socket in ["alice", "bob-phone", "bob-laptop"] {
-            let told = self.driver.next(socket, "message:edited", |_| true).await;
-            assert_eq!(told, edited["message"], "{socket}");
+            let event = self.driver.next(socket, "message:edited", |_| true).await;
+            assert_eq!(event, edited["message"], "{socket}");
         }
         check_store!(self, keys => {
             assert_eq!(keys.newest("messages:lunch:recent").await["content"], "One?");
@@ -215,9 +215,9 @@ impl EventScenario {
         let delete = json!({ "conversationId": "lunch", "seq": 1 });
         let deleted = self.driver.ok("alice", "message:delete", delete).await;
         for socket in ["alice", "bob-phone", "bob-laptop"] {
-            let told = self.driver.next(socket, "message:deleted", |_| true).await;
-            assert_eq!(told, deleted["message"], "{socket}");
-            assert_eq!(told["content"], "");
+            let event = self.driver.next(socket, "message:deleted", |_| true).await;
+            assert_eq!(event, deleted["message"], "{socket}");
+            assert_eq!(event["content"], "");
         }
         let page = json!({ "conversationId": "lunch" });
         let history = self.driver.ok("bob-phone", "history", page).await;

@@ -45,7 +45,7 @@ async fn the_node_client_stays_with_polling() {
 }
 
 #[tokio::test]
-async fn the_node_client_goes_over_from_polling() {
+async fn the_node_client_upgrades_from_polling() {
     run_polling_test(Language::Node, &["polling", "websocket"]).await;
 }
 
@@ -55,6 +55,6 @@ async fn the_python_client_stays_with_polling() {
 }
 
 #[tokio::test]
-async fn the_python_client_goes_over_from_polling() {
+async fn the_python_client_upgrades_from_polling() {
     run_polling_test(Language::Python, &["polling", "websocket"]).await;
 }

@@ -8,7 +8,7 @@ use crate::http::client::call;
 use crate::tokens::user;
 
 #[tokio::test]
-async fn the_node_client_recovers_what_it_missed_once_and_in_order() {
+async fn the_node_client_recovers_missed_events_once_and_in_order() {
     let world = World::start(Ground::Embedded).await;
     let driver = Driver::start(Language::Node);
     let create = call("POST", "/v1/conversations").by(&user("alice"));

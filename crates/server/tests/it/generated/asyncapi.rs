@@ -22,7 +22,7 @@ const CHANNEL_NAME: &str = "chat";
 const ERROR_ACK_ID: &str = "errorAck";
 
 /// Text of docs/asyncapi.json.
-pub(super) fn text() -> String {
+pub fn text() -> String {
     format!("{:#}\n", document())
 }
 
@@ -87,8 +87,8 @@ fn messages(schemas: &Value) -> Map<String, Value> {
     );
     for event in CLIENT_EVENTS {
         let (body, reply) = ((event.body_schema)().name, (event.reply_schema)().name);
-        let asked = message(event.name, event.summary, &body, schemas);
-        all.insert(camel_case(event.name), asked);
+        let client_message = message(event.name, event.summary, &body, schemas);
+        all.insert(camel_case(event.name), client_message);
         all.insert(
             ack_id(event.name),
             acknowledgement(event.name, &reply, schemas),
@@ -96,8 +96,8 @@ fn messages(schemas: &Value) -> Map<String, Value> {
     }
     for event in SERVER_EVENTS {
         let body = (event.body_schema)().name;
-        let told = message(event.name, event.summary, &body, schemas);
-        all.insert(server_event_id(event.name), told);
+        let server_message = message(event.name, event.summary, &body, schemas);
+        all.insert(server_event_id(event.name), server_message);
     }
     all
 }
@@ -131,7 +131,7 @@ fn acknowledgement(event: &str, reply: &str, schemas: &Value) -> Value {
 
 fn operations() -> Map<String, Value> {
     let channel = reference(&format!("#/channels/{CHANNEL_NAME}"));
-    let asked = CLIENT_EVENTS.iter().map(|event| {
+    let client_operations = CLIENT_EVENTS.iter().map(|event| {
         let (done, id) = (ack_id(event.name), camel_case(event.name));
         let operation = json!({
             "action": "receive",
@@ -143,7 +143,7 @@ fn operations() -> Map<String, Value> {
         });
         (id, operation)
     });
-    let told = SERVER_EVENTS.iter().map(|event| {
+    let server_operations = SERVER_EVENTS.iter().map(|event| {
         let id = server_event_id(event.name);
         let operation = json!({
             "action": "send",
@@ -161,7 +161,11 @@ fn operations() -> Map<String, Value> {
         "reply": { "channel": channel, "messages": [channel_message_ref("connectError")] },
     });
     let connect = ("connect".to_owned(), connect);
-    [connect].into_iter().chain(asked).chain(told).collect()
+    [connect]
+        .into_iter()
+        .chain(client_operations)
+        .chain(server_operations)
+        .collect()
 }
 
 fn error_code_text(event: &ClientEvent) -> String {

@@ -110,6 +110,11 @@ The settings of the sections `keys`, `ttl`, `presence`, `limits`, `notifications
 that `parlor schema` prints and that `parlor keys` and `parlor doctor` compare a store with. Changing `keys.presence` or
 `keys.typing` also changes the default times of that layout.
 
+**Reload.** Send `SIGHUP` to a server without a controlling terminal, for example `systemctl kill -s HUP parlor`: it reads
+the configuration again and applies `log.level`. Its log names the other changed settings, which need a restart. An invalid
+configuration changes nothing. A server with a controlling terminal takes `SIGHUP` as the end of the terminal and shuts
+down; `SIGUSR1` has no effect.
+
 If a `redis://` store is unavailable at the start, the server retries until it is reachable; meanwhile `/readyz` returns 503
 with the reason. A wrong password or an invalid URL stops the start at once.
 ";

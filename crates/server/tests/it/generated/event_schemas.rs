@@ -74,7 +74,7 @@ fn two_types_of_one_name_are_one_type() {
 }
 
 #[test]
-fn every_type_that_is_referred_to_is_there() {
+fn every_referenced_type_exists() {
     fn check(schemas: &BTreeMap<String, Value>, value: &Value) {
         if let Some(name) = referenced_type(value) {
             assert!(schemas.contains_key(name), "{name}");

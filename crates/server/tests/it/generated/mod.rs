@@ -1,6 +1,6 @@
 //! Tests that the generated references match the code. `make docs` runs these tests to write the references.
 
-mod asyncapi;
+pub mod asyncapi;
 mod cli_page;
 mod config_page;
 mod event_schemas;

@@ -166,7 +166,7 @@ fn two_types_of_one_name_are_one_type() {
 }
 
 #[test]
-fn every_group_is_described() {
+fn every_tag_is_described() {
     for route in ROUTES {
         let group = operations::group(route);
         assert!(TAGS.iter().any(|(name, _)| *name == group), "{group}");

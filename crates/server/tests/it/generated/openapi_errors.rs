@@ -10,8 +10,8 @@ use utoipa::openapi::response::{Response, ResponseBuilder, Responses, ResponsesB
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{Content, ContentBuilder, Header, Ref};
 
-use parlor_server::api_error;
-use parlor_server::http::problem::{PROBLEM_MEDIA_TYPE, Problem, ProblemBody};
+use parlor_server::api_error::{self, ApiError};
+use parlor_server::http::problem::{PROBLEM_MEDIA_TYPE, ProblemBody};
 
 /// Error codes of HTTP itself, for every operation.
 pub(super) const HTTP_ERROR_CODES: &[Code] = &[
@@ -80,8 +80,8 @@ pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuil
 
 fn content(codes: &[Code]) -> Content {
     let example = codes.first().map(|&code| {
-        let problem = Problem::new(code, code.description());
-        serde_json::to_value(problem.body()).unwrap_or_default()
+        let error = ApiError::new(code, code.description());
+        serde_json::to_value(error.problem()).unwrap_or_default()
     });
     ContentBuilder::new()
         .schema(Some(Ref::from_schema_name(ProblemBody::name())))

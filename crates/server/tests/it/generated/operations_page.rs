@@ -122,7 +122,7 @@ fn grpc_code_name(code: tonic::Code) -> String {
 }
 
 #[test]
-fn every_operation_is_offered_by_each_gateway_or_has_a_reason_why_not() {
+fn each_gateway_offers_every_operation_or_states_the_reason() {
     let http = ROUTES.iter().map(|route| route.info);
     let grpc = METHOD_OPERATIONS.iter().map(|(_, info)| *info);
     let socketio = CLIENT_EVENTS.iter().filter_map(|event| event.operation);

@@ -11,7 +11,7 @@ use tonic::Code;
 use super::client::{Client, assert_refused, node, ready, service_token, token};
 
 #[tokio::test]
-async fn what_is_set_is_seen() {
+async fn a_status_that_is_set_is_returned() {
     let node = ready(node()).await;
     let alice = Client::of("alice", node.grpc_address()).await;
     let before = alice.get("").await.unwrap();
@@ -28,11 +28,11 @@ async fn what_is_set_is_seen() {
 
     let bob = Client::of("bob", node.grpc_address()).await;
     assert_eq!(bob.get("alice").await.unwrap(), busy);
-    let asked = GetMultipleUserStatusRequest {
+    let request = GetMultipleUserStatusRequest {
         user_ids: ["nobody", "alice", "nobody"].map(Into::into).into(),
     };
     let all: GetMultipleUserStatusResponse =
-        bob.call("GetMultipleUserStatus", asked).await.unwrap();
+        bob.call("GetMultipleUserStatus", request).await.unwrap();
     let seen = |user: &UserStatus| (user.user_id.clone(), user.status());
     let expected = [("nobody", Offline), ("alice", Busy), ("nobody", Offline)];
     assert_eq!(
@@ -48,7 +48,7 @@ async fn what_is_set_is_seen() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_says_when_the_next_is_due_and_makes_online() {
+async fn a_heartbeat_makes_the_user_online_and_returns_the_next_deadline() {
     let node = ready(node()).await;
     let alice = Client::of("alice", node.grpc_address()).await;
     let beat: SendHeartbeatResponse = alice
@@ -63,7 +63,7 @@ async fn a_heartbeat_says_when_the_next_is_due_and_makes_online() {
 }
 
 #[tokio::test]
-async fn a_service_acts_for_whom_it_names() {
+async fn a_service_acts_for_the_named_user() {
     let node = ready(node()).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
     for user in ["alice", "bob"] {
@@ -77,7 +77,7 @@ async fn a_service_acts_for_whom_it_names() {
 }
 
 #[tokio::test]
-async fn refusals_say_why_in_the_status_the_details_and_a_trailer() {
+async fn errors_have_their_code_in_the_details_and_a_trailer() {
     let node = ready(node()).await;
     let alice = Client::of("alice", node.grpc_address()).await;
     let with = async |token: &str| Client::new(Some(token.into()), node.grpc_address()).await;
@@ -117,9 +117,9 @@ async fn oversized_or_undecodable_requests_are_rejected_with_a_code() {
     let alice = Client::of("alice", node.grpc_address()).await;
     let query = async |users: usize, length: usize| {
         let user_ids = (0..users).map(|user| format!("{user:0length$}")).collect();
-        let asked = GetMultipleUserStatusRequest { user_ids };
+        let request = GetMultipleUserStatusRequest { user_ids };
         alice
-            .call::<_, GetMultipleUserStatusResponse>("GetMultipleUserStatus", asked)
+            .call::<_, GetMultipleUserStatusResponse>("GetMultipleUserStatus", request)
             .await
     };
     assert_eq!(query(1_000, 128).await.unwrap().users.len(), 1_000);

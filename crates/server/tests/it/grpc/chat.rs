@@ -40,7 +40,7 @@ fn message(user: &str, content: &str) -> SendMessageRequest {
 }
 
 #[tokio::test]
-async fn a_service_sends_reads_and_counts_for_those_it_names() {
+async fn a_service_sends_reads_and_counts_for_the_named_users() {
     let node = ready(node()).await;
     group(&node).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
@@ -92,12 +92,12 @@ async fn a_service_sends_reads_and_counts_for_those_it_names() {
 async fn is_member_is_answered_for_services_and_members_only() {
     let node = ready(node()).await;
     group(&node).await;
-    let asked = |user: &str| IsMemberRequest {
+    let test_request = |user: &str| IsMemberRequest {
         user_id: user.into(),
         conversation_id: "lunch".into(),
     };
     let is_member = async |by: &Client, user: &str| {
-        let answer = ask(by, "IsMember", asked(user)).await;
+        let answer = ask(by, "IsMember", test_request(user)).await;
         answer.map(|it: IsMemberResponse| it.is_member)
     };
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
@@ -112,7 +112,7 @@ async fn is_member_is_answered_for_services_and_members_only() {
 }
 
 #[tokio::test]
-async fn refusals_have_the_codes_of_the_other_doors() {
+async fn grpc_errors_have_the_codes_of_the_other_gateways() {
     let node = ready(node().env("PARLOR_LIMITS__MESSAGES", "1")).await;
     group(&node).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;

@@ -26,7 +26,7 @@ pub use crate::tokens::{SECRET, service as service_token};
 
 pub const SERVICE: &str = "parlor.v1.UserStatusService";
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Token of a user that expires in this many seconds; negative for one that has expired, apart from the leeway.
 pub fn token(user: &str, seconds: f64) -> String {
@@ -154,7 +154,7 @@ pub fn endpoint(address: SocketAddr) -> Endpoint {
 
 /// Waits for the next message of a stream, or for its error.
 pub async fn next<T>(stream: &mut Streaming<T>) -> Result<T, Status> {
-    let said = timeout(PATIENCE, stream.message()).await;
+    let said = timeout(TEST_TIMEOUT, stream.message()).await;
     let said = said.expect("the stream sends a message in time")?;
     Ok(said.expect("the stream does not end without an error"))
 }

@@ -11,7 +11,7 @@ async fn check(client: &Client, request: CheckLimitRequest) -> Result<CheckLimit
     client.ask(service, "Check", request).await
 }
 
-fn asked(algorithm: Algorithm) -> CheckLimitRequest {
+fn test_request(algorithm: Algorithm) -> CheckLimitRequest {
     CheckLimitRequest {
         key: "login:alice".into(),
         algorithm: algorithm.into(),
@@ -23,33 +23,33 @@ fn asked(algorithm: Algorithm) -> CheckLimitRequest {
 }
 
 #[tokio::test]
-async fn a_service_counts_what_it_does() {
+async fn a_service_checks_limits_of_its_own() {
     let node = ready(node()).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
     for algorithm in [Algorithm::Fixed, Algorithm::Sliding, Algorithm::Gcra] {
         let peek = CheckLimitRequest {
             peek: true,
-            ..asked(algorithm)
+            ..test_request(algorithm)
         };
         let free = check(&service, peek).await.unwrap();
         assert_eq!((free.allowed, free.remaining, free.reset_ms), (true, 2, 0));
         let both = CheckLimitRequest {
             cost: Some(2),
-            ..asked(algorithm)
+            ..test_request(algorithm)
         };
         let taken = check(&service, both).await.unwrap();
         assert_eq!((taken.allowed, taken.remaining), (true, 0));
         assert_eq!((taken.limit, taken.retry_after_ms), (2, None));
-        let full = check(&service, asked(algorithm)).await.unwrap();
+        let full = check(&service, test_request(algorithm)).await.unwrap();
         assert!(!full.allowed && full.retry_after_ms > Some(0), "{full:?}");
     }
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_check_is_said() {
+async fn invalid_checks_are_rejected_with_the_reason() {
     let node = ready(node()).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
-    let refused = check(&service, asked(Algorithm::Unspecified)).await;
+    let refused = check(&service, test_request(Algorithm::Unspecified)).await;
     assert_refused(
         &refused.unwrap_err(),
         Code::InvalidArgument,
@@ -57,11 +57,13 @@ async fn what_is_wrong_with_a_check_is_said() {
     );
     let blank = CheckLimitRequest {
         key: "a b".into(),
-        ..asked(Algorithm::Fixed)
+        ..test_request(Algorithm::Fixed)
     };
     let refused = check(&service, blank).await.unwrap_err();
     assert_refused(&refused, Code::InvalidArgument, "invalid_id");
     let alice = Client::of("alice", node.grpc_address()).await;
-    let refused = check(&alice, asked(Algorithm::Fixed)).await.unwrap_err();
+    let refused = check(&alice, test_request(Algorithm::Fixed))
+        .await
+        .unwrap_err();
     assert_refused(&refused, Code::PermissionDenied, "forbidden");
 }

@@ -38,7 +38,7 @@ async fn while_redis_is_down_reads_are_degraded_and_writes_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_when_redis_was_killed_and_catches_up() {
+async fn a_stream_continues_after_a_redis_restart_and_catches_up() {
     let mut redis = Redis::options().durable().start().await;
     let node = ready(node().env("PARLOR_STORE__URL", redis.url())).await;
     let alice = Client::of("alice", node.grpc_address()).await;

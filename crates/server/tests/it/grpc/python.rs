@@ -11,13 +11,13 @@ use super::client::{node, ready, service_token, token};
 use crate::http::client::call;
 
 #[tokio::test]
-async fn a_client_in_python_uses_all_of_it() {
+async fn the_python_grpc_client_calls_every_method() {
     let node = ready(node()).await;
     let create = call("POST", "/v1/conversations").by(&token("alice", 600.0));
     let create = create.json(json!({ "id": "lunch", "kind": "group", "members": ["bob"] }));
     create.at(&node).await.created();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let told = json!({
+    let input = json!({
         "address": node.grpc_address().to_string(),
         "services": PARLOR_SERVICES,
         "methods": METHOD_OPERATIONS.iter().map(|(method, _)| method).collect::<Vec<_>>(),
@@ -31,7 +31,7 @@ async fn a_client_in_python_uses_all_of_it() {
     });
     let ran = Command::new("python3")
         .arg(here.join("tests/it/grpc/client.py"))
-        .arg(told.to_string())
+        .arg(input.to_string())
         .env("PYTHONPATH", here.join("../../.tools/python"))
         .stdin(Stdio::null())
         .kill_on_drop(true)

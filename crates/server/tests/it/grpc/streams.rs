@@ -38,7 +38,7 @@ async fn a_change_on_one_node_reaches_a_stream_on_another() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_the_latest_and_no_backlog() {
+async fn a_slow_reader_gets_only_the_latest_statuses() {
     const CHANGES: usize = 12;
     let node = ready(node()).await;
     // Two messages fill the flow control window of this client.
@@ -56,18 +56,18 @@ async fn a_slow_reader_gets_the_latest_and_no_backlog() {
     }
 
     snapshot(&mut unread).await;
-    let mut told = 0;
+    let mut received = 0;
     let mut version = 0;
     while version != last.version {
         let users = changes(&mut unread).await;
         assert_eq!(users.len(), 1, "{users:?}");
         assert!(users[0].version > version, "{users:?}");
         version = users[0].version;
-        told += 1;
+        received += 1;
     }
     assert!(
-        told <= CHANGES / 2,
-        "{told} of {CHANGES} changes were queued"
+        received <= CHANGES / 2,
+        "{received} of {CHANGES} changes were queued"
     );
 }
 
@@ -141,9 +141,9 @@ async fn a_stream_that_its_client_left_is_freed() {
     let mut listens = async |expected: usize| {
         let what = format!("the node listens to {expected} channels of watched users");
         eventually(&what, async || {
-            let mut asked = redis::cmd("PUBSUB");
-            asked.arg("CHANNELS").arg("parlor:watch:*");
-            let channels: Vec<String> = asked.query_async(&mut connection).await.unwrap();
+            let mut request = redis::cmd("PUBSUB");
+            request.arg("CHANNELS").arg("parlor:watch:*");
+            let channels: Vec<String> = request.query_async(&mut connection).await.unwrap();
             channels.len() == expected
         })
         .await;
@@ -199,7 +199,7 @@ async fn stopping_ends_every_stream_and_then_the_process() {
 }
 
 #[tokio::test]
-async fn many_users_come_as_one_message() {
+async fn changes_of_many_users_are_sent_as_one_message() {
     let node = ready(node()).await;
     let service = Client::new(Some(service_token()), node.grpc_address()).await;
     let users: Vec<String> = (0..1_000).map(|user| format!("user-{user}")).collect();

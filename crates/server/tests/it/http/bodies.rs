@@ -15,7 +15,7 @@ async fn put(node: &ServerProcess, body: impl Into<Vec<u8>>) -> TestResponse {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_body_is_said_with_its_place() {
+async fn invalid_bodies_are_rejected_with_the_position_of_the_error() {
     let node = embedded().await;
     let cases: &[(&[u8], &str)] = &[
         (b"", "missing field `status`"),
@@ -52,7 +52,7 @@ async fn what_is_wrong_with_a_body_is_said_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_body_of_any_content_type_counts_and_unknown_fields_do_not() {
+async fn the_content_type_and_unknown_fields_of_a_body_are_ignored() {
     let node = embedded().await;
     for kind in [
         "application/json",
@@ -102,7 +102,7 @@ async fn a_body_is_taken_up_to_256_kib() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_far_too_large_is_not_waited_for() {
+async fn a_body_announced_as_oversized_is_rejected_at_once() {
     let node = embedded().await;
     let mut line = HttpConnection::connect_to(&node).await;
     let announced = "Expect: 100-continue\r\nContent-Length: 1000000000";
@@ -169,7 +169,7 @@ async fn unknown_paths_and_methods_are_answered_with_problem_json() {
 }
 
 #[tokio::test]
-async fn head_tells_of_a_body_and_options_of_the_methods() {
+async fn head_returns_the_content_length_and_options_the_methods() {
     let node = embedded().await;
     let count = "/v1/presence/count";
     let mut line = HttpConnection::connect_to(&node).await;
@@ -185,7 +185,7 @@ async fn head_tells_of_a_body_and_options_of_the_methods() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_or_no_http_ends_the_connection_alone() {
+async fn oversized_or_malformed_headers_close_only_their_own_connection() {
     let node = embedded().await;
     let mut other = HttpConnection::connect_to(&node).await;
     for (request, status) in [

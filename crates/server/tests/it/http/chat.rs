@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use super::client::{TestRequest, TestResponse, call, embedded, node, ready};
 use crate::tokens::user;
 
-fn asked(who: &str, method: &str, path: &str) -> TestRequest {
+fn request(who: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(&user(who))
 }
 
 async fn group(node: &ServerProcess) {
-    let create = asked("alice", "POST", "").json(json!({
+    let create = request("alice", "POST", "").json(json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]
     }));
     assert_eq!(create.at(node).await.created()["title"], "Lunch");
 }
 
 async fn send(node: &ServerProcess, who: &str, body: Value) -> TestResponse {
-    let post = asked(who, "POST", "/lunch/messages").json(body);
+    let post = request(who, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }
 
@@ -26,7 +26,7 @@ async fn send(node: &ServerProcess, who: &str, body: Value) -> TestResponse {
 async fn messages_are_sent_listed_edited_deleted_and_read() {
     let node = embedded().await;
     group(&node).await;
-    let again = asked("alice", "POST", "").json(json!({ "id": "lunch", "kind": "group" }));
+    let again = request("alice", "POST", "").json(json!({ "id": "lunch", "kind": "group" }));
     again.at(&node).await.refused(409, "conversation_exists");
     let first = send(&node, "alice", json!({ "content": "Noon?" }))
         .await
@@ -41,19 +41,19 @@ async fn messages_are_sent_listed_edited_deleted_and_read() {
     let unread = call("GET", "/v1/unread").by(&user("bob")).at(&node).await;
     let expected = json!({ "conversationId": "lunch", "count": 2, "mentions": 1, "muted": false });
     assert_eq!(unread.ok()["conversations"], json!([expected]));
-    let read = asked("bob", "POST", "/lunch/read").json(json!({ "seq": 1 }));
+    let read = request("bob", "POST", "/lunch/read").json(json!({ "seq": 1 }));
     assert_eq!(
         read.at(&node).await.ok(),
         json!({ "unread": 1, "total": 1 })
     );
 
-    let edit = asked("alice", "PATCH", "/lunch/messages/1").json(json!({ "content": "One?" }));
+    let edit = request("alice", "PATCH", "/lunch/messages/1").json(json!({ "content": "One?" }));
     assert_eq!(edit.at(&node).await.ok()["content"], "One?");
-    let delete = asked("alice", "DELETE", "/lunch/messages/2")
+    let delete = request("alice", "DELETE", "/lunch/messages/2")
         .at(&node)
         .await;
     assert_eq!(delete.ok()["content"], "");
-    let page = asked("bob", "GET", "/lunch/messages?after=0&limit=1")
+    let page = request("bob", "GET", "/lunch/messages?after=0&limit=1")
         .at(&node)
         .await;
     let page = page.ok();
@@ -61,11 +61,11 @@ async fn messages_are_sent_listed_edited_deleted_and_read() {
         (&page["messages"][0]["content"], &page["hasMore"]),
         (&json!("One?"), &json!(true))
     );
-    let one = asked("bob", "GET", "/lunch/messages/2").at(&node).await;
+    let one = request("bob", "GET", "/lunch/messages/2").at(&node).await;
     assert!(one.ok()["deletedAt"].is_string());
-    let none = asked("bob", "GET", "/lunch/messages/3").at(&node).await;
+    let none = request("bob", "GET", "/lunch/messages/3").at(&node).await;
     none.refused(404, "not_found");
-    let wrong = asked("bob", "GET", "/lunch/messages/x").at(&node).await;
+    let wrong = request("bob", "GET", "/lunch/messages/x").at(&node).await;
     wrong.refused(400, "invalid_request");
 }
 
@@ -74,7 +74,7 @@ async fn a_repeated_idempotency_key_returns_the_first_result() {
     let node = embedded().await;
     group(&node).await;
     let post = |key: &'static str| {
-        let post = asked("alice", "POST", "/lunch/messages").header("Idempotency-Key", key);
+        let post = request("alice", "POST", "/lunch/messages").header("Idempotency-Key", key);
         post.json(json!({ "content": "Noon?" }))
     };
     let first = post("k 1").at(&node).await.created();
@@ -85,7 +85,7 @@ async fn a_repeated_idempotency_key_returns_the_first_result() {
     assert_eq!(long.at(&node).await.created()["seq"], 3);
 
     let create = || {
-        let create = asked("bob", "POST", "").header("Idempotency-Key", "once");
+        let create = request("bob", "POST", "").header("Idempotency-Key", "once");
         create.json(json!({ "kind": "group", "title": "Twice" }))
     };
     let made = create().at(&node).await.created();
@@ -93,7 +93,7 @@ async fn a_repeated_idempotency_key_returns_the_first_result() {
 }
 
 #[tokio::test]
-async fn who_writes_too_often_is_told_when_to_go_on() {
+async fn a_sender_above_the_rate_limit_gets_a_retry_delay() {
     let node = ready(node().env("PARLOR_LIMITS__MESSAGES", "2")).await;
     group(&node).await;
     for _ in 0..2 {

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::client::{TestRequest, call, embedded, sign_in};
 use crate::tokens::{admin, service, user, visitor_token};
 
-pub fn asked(token: &str, method: &str, path: &str) -> TestRequest {
+pub fn request(token: &str, method: &str, path: &str) -> TestRequest {
     call(method, &format!("/v1/conversations{path}")).by(token)
 }
 
 /// Creates the group `lunch` with alice, its owner, and bob.
-pub async fn lunch(node: &ServerProcess) -> Value {
-    let create = asked(&user("alice"), "POST", "").json(json!({
+pub async fn create_lunch_group(node: &ServerProcess) -> Value {
+    let create = request(&user("alice"), "POST", "").json(json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "members": ["bob"]
     }));
     create.at(node).await.created()
@@ -27,16 +27,16 @@ fn is_a_time(value: &Value) -> bool {
 async fn a_group_can_be_created_updated_and_deleted() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
-    let made = lunch(&node).await;
+    let made = create_lunch_group(&node).await;
     assert!(is_a_time(&made["createdAt"]) && is_a_time(&made["lastAt"]));
     let expected = json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "open": false, "history": "all", "createdBy": "alice",
         "createdAt": made["createdAt"], "lastSeq": 0, "lastAt": made["lastAt"], "rev": 0, "memberCount": 2
     });
     assert_eq!(made, expected);
-    assert_eq!(asked(&bob, "GET", "/lunch").at(&node).await.ok(), made);
+    assert_eq!(request(&bob, "GET", "/lunch").at(&node).await.ok(), made);
 
-    let change = |by: &str, body: Value| asked(by, "PATCH", "/lunch").json(body);
+    let change = |by: &str, body: Value| request(by, "PATCH", "/lunch").json(body);
     let changed = change(&alice, json!({ "title": "", "open": true }));
     let changed = changed.at(&node).await.ok();
     assert_eq!(
@@ -52,33 +52,37 @@ async fn a_group_can_be_created_updated_and_deleted() {
     let long = change(&alice, json!({ "title": "x".repeat(257) }));
     long.at(&node).await.refused(400, "invalid_request");
 
-    let joined = asked(&admin("root"), "POST", "/lunch/join").at(&node).await;
+    let joined = request(&admin("root"), "POST", "/lunch/join")
+        .at(&node)
+        .await;
     assert_eq!(joined.ok()["memberCount"], 3);
-    let again = asked(&admin("root"), "POST", "/lunch/join").at(&node).await;
+    let again = request(&admin("root"), "POST", "/lunch/join")
+        .at(&node)
+        .await;
     assert_eq!(again.ok()["memberCount"], 3);
     let left = json!({ "conversationId": "lunch", "userId": "bob" });
     for _ in 0..2 {
-        let leave = asked(&bob, "POST", "/lunch/leave").at(&node).await;
+        let leave = request(&bob, "POST", "/lunch/leave").at(&node).await;
         assert_eq!(leave.ok(), left);
     }
-    asked(&bob, "GET", "/lunch")
+    request(&bob, "GET", "/lunch")
         .at(&node)
         .await
         .refused(403, "not_a_member");
 
-    asked(&bob, "DELETE", "/lunch")
+    request(&bob, "DELETE", "/lunch")
         .at(&node)
         .await
         .refused(403, "not_a_member");
-    let gone = asked(&alice, "DELETE", "/lunch").at(&node).await;
+    let gone = request(&alice, "DELETE", "/lunch").at(&node).await;
     assert_eq!(gone.ok(), json!({ "conversationId": "lunch" }));
     for token in [admin("root"), service()] {
-        let missing = asked(&token, "GET", "/lunch").at(&node).await;
+        let missing = request(&token, "GET", "/lunch").at(&node).await;
         missing.refused(404, "not_found");
     }
-    let missing = asked(&alice, "GET", "/lunch").at(&node).await;
+    let missing = request(&alice, "GET", "/lunch").at(&node).await;
     missing.refused(403, "not_a_member");
-    let buried = asked(&alice, "POST", "").json(json!({ "id": "lunch", "kind": "group" }));
+    let buried = request(&alice, "POST", "").json(json!({ "id": "lunch", "kind": "group" }));
     buried.at(&node).await.refused(409, "conversation_exists");
 }
 
@@ -86,9 +90,9 @@ async fn a_group_can_be_created_updated_and_deleted() {
 async fn members_are_listed_added_changed_muted_and_removed() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let put = async |by: &str, who: &str, body: Value| {
-        let put = asked(by, "PUT", &format!("/lunch/members/{who}"));
+        let put = request(by, "PUT", &format!("/lunch/members/{who}"));
         put.json(body).at(&node).await
     };
     put(&bob, "slow", json!({})).await.refused(403, "forbidden");
@@ -116,7 +120,7 @@ async fn members_are_listed_added_changed_muted_and_removed() {
         .await
         .refused(400, "invalid_request");
     let seen = async |by: &str| {
-        let get = asked(by, "GET", "/lunch/members/bob").at(&node).await;
+        let get = request(by, "GET", "/lunch/members/bob").at(&node).await;
         get.ok()["mutedUntil"].clone()
     };
     assert_eq!(
@@ -129,7 +133,7 @@ async fn members_are_listed_added_changed_muted_and_removed() {
     let mut found = Vec::new();
     let mut path = "/lunch/members?limit=2".to_owned();
     loop {
-        let page = asked(&bob, "GET", &path).at(&node).await.ok();
+        let page = request(&bob, "GET", &path).at(&node).await.ok();
         let members = page["members"].as_array().unwrap().clone();
         assert!((1..=2).contains(&members.len()), "{page}");
         found.extend(
@@ -144,18 +148,22 @@ async fn members_are_listed_added_changed_muted_and_removed() {
     }
     assert_eq!(found, ["alice", "bob", "slow"]);
 
-    let removed = asked(&bob, "DELETE", "/lunch/members/slow").at(&node).await;
+    let removed = request(&bob, "DELETE", "/lunch/members/slow")
+        .at(&node)
+        .await;
     let gone = json!({ "conversationId": "lunch", "userId": "slow" });
     assert_eq!(removed.ok(), gone);
-    let again = asked(&bob, "DELETE", "/lunch/members/slow").at(&node).await;
+    let again = request(&bob, "DELETE", "/lunch/members/slow")
+        .at(&node)
+        .await;
     assert_eq!(again.ok(), gone);
-    let missing = asked(&bob, "GET", "/lunch/members/slow").at(&node).await;
+    let missing = request(&bob, "GET", "/lunch/members/slow").at(&node).await;
     missing.refused(404, "not_found");
-    let owner = asked(&bob, "DELETE", "/lunch/members/alice")
+    let owner = request(&bob, "DELETE", "/lunch/members/alice")
         .at(&node)
         .await;
     owner.refused(403, "forbidden");
-    let stranger = asked(&user("slow"), "GET", "/lunch/members")
+    let stranger = request(&user("slow"), "GET", "/lunch/members")
         .at(&node)
         .await;
     stranger.refused(403, "not_a_member");
@@ -165,22 +173,22 @@ async fn members_are_listed_added_changed_muted_and_removed() {
 async fn conversations_are_listed_by_last_activity() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let direct = || {
-        let create = asked(&alice, "POST", "");
+        let create = request(&alice, "POST", "");
         create.json(json!({ "kind": "direct", "members": ["bob"] }))
     };
     let pair = direct().at(&node).await.created();
     let same = direct().at(&node).await.ok();
     assert_eq!(same["id"], pair["id"]);
-    let support = asked(&service(), "POST", "").header("Parlor-User", "bob");
+    let support = request(&service(), "POST", "").header("Parlor-User", "bob");
     let support = support.json(json!({ "id": "help", "kind": "support", "priority": "high" }));
     assert_eq!(support.at(&node).await.created()["priority"], "high");
-    let send = asked(&alice, "POST", "/lunch/messages");
+    let send = request(&alice, "POST", "/lunch/messages");
     let send = send.json(json!({ "content": "Noon?", "metadata": { "mentions": ["bob"] } }));
     let sent = send.at(&node).await.created();
 
-    let first = asked(&bob, "GET", "?limit=1").at(&node).await.ok();
+    let first = request(&bob, "GET", "?limit=1").at(&node).await.ok();
     let top = &first["conversations"][0];
     assert_eq!(first["conversations"].as_array().unwrap().len(), 1);
     assert_eq!(
@@ -189,7 +197,7 @@ async fn conversations_are_listed_by_last_activity() {
     );
     assert_eq!(top["lastMessage"], sent);
     let cursor = first["nextCursor"].as_str().unwrap();
-    let rest = asked(&bob, "GET", &format!("?cursor={cursor}"))
+    let rest = request(&bob, "GET", &format!("?cursor={cursor}"))
         .at(&node)
         .await;
     let rest = rest.ok();
@@ -207,15 +215,15 @@ async fn conversations_are_listed_by_last_activity() {
         "?cursor=zz",
         "?cursor=",
     ] {
-        let answer = asked(&bob, "GET", wrong).at(&node).await;
+        let answer = request(&bob, "GET", wrong).at(&node).await;
         answer.refused(400, "invalid_request");
     }
-    let nobody = asked(&service(), "GET", "").at(&node).await;
+    let nobody = request(&service(), "GET", "").at(&node).await;
     nobody.refused(400, "user_required");
 }
 
 #[tokio::test]
-async fn what_cannot_be_created_is_refused_with_the_reason() {
+async fn invalid_conversations_are_rejected_with_the_reason() {
     let node = embedded().await;
     let many: Vec<String> = (0..1_001).map(|nth| format!("user-{nth}")).collect();
     for (body, status, code) in [
@@ -235,7 +243,7 @@ async fn what_cannot_be_created_is_refused_with_the_reason() {
         (json!({ "kind": "group", "id": "a:b" }), 400, "invalid_id"),
         (json!({ "kind": "group", "members": many }), 400, "too_many"),
     ] {
-        let create = asked(&user("alice"), "POST", "").json(body.clone());
+        let create = request(&user("alice"), "POST", "").json(body.clone());
         assert_eq!(
             create.at(&node).await.refusal(),
             (status, code.to_owned()),
@@ -244,16 +252,16 @@ async fn what_cannot_be_created_is_refused_with_the_reason() {
     }
     let token = visitor_token("guest");
     sign_in(&node, &token).await;
-    let create = asked(&token, "POST", "").json(json!({ "kind": "group" }));
+    let create = request(&token, "POST", "").json(json!({ "kind": "group" }));
     create.at(&node).await.refused(403, "read_only_session");
     for (path, method) in [
         ("/none", "GET"),
         ("/none/members", "GET"),
         ("/none", "DELETE"),
     ] {
-        let hidden = asked(&user("alice"), method, path).at(&node).await;
+        let hidden = request(&user("alice"), method, path).at(&node).await;
         hidden.refused(403, "not_a_member");
-        let told = asked(&admin("root"), method, path).at(&node).await;
-        told.refused(404, "not_found");
+        let missing = request(&admin("root"), method, path).at(&node).await;
+        missing.refused(404, "not_found");
     }
 }

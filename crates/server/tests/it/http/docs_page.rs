@@ -1,4 +1,4 @@
-//! Tests of the page `/docs/` in a real browser.
+//! Tests of the pages `/` and `/docs/`, also in a real browser.
 
 use std::process::Stdio;
 
@@ -25,7 +25,7 @@ async fn opened(node: &ServerProcess, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_page_shows_the_operations_without_anything_from_outside() {
+async fn the_docs_page_renders_without_external_requests() {
     let node = embedded().await;
     let page = opened(&node, "/docs").await;
     assert!(page.contains("<title>Parlor</title>"), "{page}");
@@ -61,4 +61,60 @@ async fn the_docs_page_loads_nothing_from_other_hosts() {
     }
     let page = call("GET", "/docs/").at(&node).await.text;
     assert!(!page.contains("//"), "{page}");
+}
+
+#[tokio::test]
+async fn the_home_page_shows_the_version_and_leads_only_to_pages_of_this_server() {
+    let node = embedded().await;
+    let home = call("GET", "/").at(&node).await;
+    assert_eq!(home.status, 200);
+    assert_eq!(
+        home.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    let policy = home.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none';"), "{policy}");
+    assert!(
+        !policy.contains("unsafe") && !policy.contains("http"),
+        "{policy}"
+    );
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(home.text.contains(&format!("<small>{version}</small>")));
+    let targets: Vec<&str> = ["href=\"", "src=\""]
+        .iter()
+        .flat_map(|attribute| home.text.split(attribute).skip(1))
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    for expected in ["docs/", "docs/home.css", "openapi.json", "asyncapi.json"] {
+        assert!(targets.contains(&expected), "{targets:?}");
+    }
+    for target in targets {
+        let page = call("GET", &format!("/{target}")).at(&node).await;
+        assert_eq!(page.status, 200, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn the_home_page_renders_in_a_browser() {
+    let node = embedded().await;
+    let page = opened(&node, "/").await;
+    assert!(page.contains("First requests"), "{page}");
+}
+
+#[tokio::test]
+async fn the_docs_page_says_that_a_session_comes_first() {
+    let node = embedded().await;
+    let page = opened(&node, "/docs/").await;
+    assert!(page.contains("begins your session"), "{page}");
+}
+
+#[tokio::test]
+async fn the_served_asyncapi_document_is_the_one_in_the_repository() {
+    let node = embedded().await;
+    let served = call("GET", "/asyncapi.json").at(&node).await;
+    assert_eq!(
+        served.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
+    assert_eq!(served.text, crate::generated::asyncapi::text());
 }

@@ -18,7 +18,7 @@ fn with(more: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_algorithm_counts_and_refuses() {
+async fn every_algorithm_counts_and_rejects() {
     let redis = Redis::start().await;
     let node = on(&redis).await;
     for (algorithm, key) in [
@@ -48,7 +48,7 @@ async fn every_algorithm_counts_and_refuses() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_check_is_said() {
+async fn invalid_checks_are_rejected_with_the_reason() {
     let node = embedded().await;
     let check = async |by: &str, body: Value| call("POST", CHECK).by(by).json(body).at(&node).await;
     check(&user("alice"), with(&json!({})))

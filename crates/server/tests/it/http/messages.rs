@@ -4,11 +4,11 @@ use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, embedded, node, ready, sign_in};
-use super::conversations::{asked, lunch};
+use super::conversations::{create_lunch_group, request};
 use crate::tokens::{admin, service, user, visitor_token};
 
 async fn send(node: &ServerProcess, by: &str, body: Value) -> TestResponse {
-    let post = asked(by, "POST", "/lunch/messages").json(body);
+    let post = request(by, "POST", "/lunch/messages").json(body);
     post.at(node).await
 }
 
@@ -23,7 +23,7 @@ fn seqs(page: &Value) -> (Vec<u64>, bool) {
 async fn history_is_paged_in_both_directions() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     for nth in 1..=5 {
         let body = json!({ "content": format!("{nth}") });
         assert_eq!(send(&node, &alice, body).await.created()["seq"], nth);
@@ -40,7 +40,7 @@ async fn history_is_paged_in_both_directions() {
         ("?after=18446744073709551615", (vec![], false)),
         ("?limit=1&before=18446744073709551615", (vec![5], true)),
     ] {
-        let answer = asked(&bob, "GET", &format!("/lunch/messages{query}"));
+        let answer = request(&bob, "GET", &format!("/lunch/messages{query}"));
         assert_eq!(seqs(&answer.at(&node).await.ok()), page, "{query}");
     }
     for wrong in [
@@ -50,16 +50,16 @@ async fn history_is_paged_in_both_directions() {
         "before=-1",
         "after=x",
     ] {
-        let answer = asked(&bob, "GET", &format!("/lunch/messages?{wrong}"));
+        let answer = request(&bob, "GET", &format!("/lunch/messages?{wrong}"));
         answer.at(&node).await.refused(400, "invalid_request");
     }
 }
 
 #[tokio::test]
-async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
+async fn a_message_keeps_its_content_until_it_is_edited_or_deleted() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let body = json!({ "content": "Noon?", "clientId": "c1", "metadata": { "mood": "hungry" } });
     let sent = send(&node, &alice, body.clone()).await.created();
     let expected = json!({
@@ -72,13 +72,13 @@ async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
     let same_key = json!({ "content": "Yes", "clientId": "c1" });
     assert_eq!(send(&node, &bob, same_key).await.created()["seq"], 2);
     let one = async |by: &str, seq: &str| {
-        let get = asked(by, "GET", &format!("/lunch/messages/{seq}"));
+        let get = request(by, "GET", &format!("/lunch/messages/{seq}"));
         get.at(&node).await
     };
     assert_eq!(one(&bob, "1").await.ok(), sent);
 
     let edit = async |by: &str, seq: &str, body: Value| {
-        let patch = asked(by, "PATCH", &format!("/lunch/messages/{seq}"));
+        let patch = request(by, "PATCH", &format!("/lunch/messages/{seq}"));
         patch.json(body).at(&node).await
     };
     edit(&bob, "1", json!({ "content": "!" }))
@@ -101,7 +101,7 @@ async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
     );
     assert_eq!(one(&bob, "1").await.ok(), edited);
 
-    let delete = async |by: &str| asked(by, "DELETE", "/lunch/messages/1").at(&node).await;
+    let delete = async |by: &str| request(by, "DELETE", "/lunch/messages/1").at(&node).await;
     delete(&bob).await.refused(403, "forbidden");
     delete(&user("slow")).await.refused(403, "not_a_member");
     let gone = delete(&alice).await.ok();
@@ -124,11 +124,11 @@ async fn a_message_is_what_was_sent_until_it_is_edited_or_deleted() {
 #[tokio::test]
 async fn edits_after_the_edit_window_are_rejected() {
     let node = ready(node().env("PARLOR_MESSAGES__EDIT_WINDOW", "0s")).await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let body = json!({ "content": "Noon?" });
     send(&node, &user("bob"), body.clone()).await.created();
     let edit = async |by: &str| {
-        let patch = asked(by, "PATCH", "/lunch/messages/1").json(body.clone());
+        let patch = request(by, "PATCH", "/lunch/messages/1").json(body.clone());
         patch.at(&node).await
     };
     edit(&user("bob")).await.refused(403, "edit_window_over");
@@ -137,10 +137,10 @@ async fn edits_after_the_edit_window_are_rejected() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_refused_with_the_reason() {
+async fn invalid_messages_are_rejected_with_the_reason() {
     let node = embedded().await;
     let alice = user("alice");
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mentions: Vec<String> = (0..51).map(|nth| format!("user-{nth}")).collect();
     for (body, status, code) in [
         (json!({}), 400, "invalid_request"),
@@ -192,7 +192,8 @@ async fn what_cannot_be_sent_is_refused_with_the_reason() {
         let body: String = body.to_string().chars().take(80).collect();
         assert_eq!(refused, (status, code.to_owned()), "{body}");
     }
-    let long = asked(&alice, "POST", "/lunch/messages").header("Idempotency-Key", &"x".repeat(129));
+    let long =
+        request(&alice, "POST", "/lunch/messages").header("Idempotency-Key", &"x".repeat(129));
     let long = long.json(json!({ "content": "!" })).at(&node).await;
     long.refused(400, "invalid_request");
     // Rejected messages have used no `seq`.
@@ -211,10 +212,10 @@ async fn what_cannot_be_sent_is_refused_with_the_reason() {
     send(&node, &service(), body.clone())
         .await
         .refused(400, "user_required");
-    let post = asked(&service(), "POST", "/lunch/messages").header("Parlor-User", "bob");
+    let post = request(&service(), "POST", "/lunch/messages").header("Parlor-User", "bob");
     assert_eq!(post.json(body).at(&node).await.created()["senderId"], "bob");
     for (method, path) in [("GET", "/none/messages"), ("GET", "/none/messages/1")] {
-        let hidden = asked(&alice, method, path).at(&node).await;
+        let hidden = request(&alice, method, path).at(&node).await;
         hidden.refused(403, "not_a_member");
     }
 }

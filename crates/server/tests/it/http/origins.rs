@@ -6,7 +6,7 @@ use crate::tokens::user;
 const COUNT: &str = "/v1/presence/count";
 
 #[tokio::test]
-async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
+async fn pages_of_other_origins_are_rejected_unless_they_are_listed() {
     let listed = node().env(
         "PARLOR_SERVER__ALLOWED_ORIGINS",
         "https://chat.example.com,http://localhost:3000",
@@ -19,8 +19,8 @@ async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
         "https://chat.example.com",
         "http://localhost:3000",
     ] {
-        let asked = call("GET", COUNT).by(&token).header("Origin", origin);
-        let answer = asked.at(&node).await;
+        let request = call("GET", COUNT).by(&token).header("Origin", origin);
+        let answer = request.at(&node).await;
         answer.ok();
         assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
         assert_eq!(answer.header("vary"), Some("Origin"));
@@ -29,8 +29,8 @@ async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
     for origin in ["https://evil.example", "http://chat.example.com", "null"] {
         // The origin is checked before the token, so a page of another origin learns nothing about a token.
         for token in [token.as_str(), "wrong"] {
-            let asked = call("GET", COUNT).by(token).header("Origin", origin);
-            let answer = asked.at(&node).await;
+            let request = call("GET", COUNT).by(token).header("Origin", origin);
+            let answer = request.at(&node).await;
             let detail = answer.refused(403, "origin_not_allowed");
             assert!(detail.contains("server.allowed_origins"), "{detail}");
             assert_eq!(answer.header("access-control-allow-origin"), None);
@@ -42,7 +42,7 @@ async fn pages_of_other_origins_are_refused_unless_they_are_listed() {
 }
 
 #[tokio::test]
-async fn a_preflight_says_what_may_be_sent() {
+async fn a_preflight_response_lists_allowed_methods_and_headers() {
     let listed = node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "https://chat.example.com");
     let node = ready(listed).await;
     let preflight = async |origin: &str| {
@@ -81,13 +81,13 @@ async fn a_preflight_says_what_may_be_sent() {
 }
 
 #[tokio::test]
-async fn every_page_may_call_where_a_star_is_listed() {
+async fn a_star_allows_pages_of_every_origin() {
     let node = ready(node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "*")).await;
     for origin in ["https://any.example", "null"] {
-        let asked = call("GET", COUNT)
+        let request = call("GET", COUNT)
             .by(&user("alice"))
             .header("Origin", origin);
-        let answer = asked.at(&node).await;
+        let answer = request.at(&node).await;
         answer.ok();
         assert_eq!(answer.header("access-control-allow-origin"), Some(origin));
     }
@@ -97,8 +97,8 @@ async fn every_page_may_call_where_a_star_is_listed() {
 async fn health_endpoints_ignore_the_origin() {
     let node = embedded().await;
     for path in ["/healthz", "/readyz"] {
-        let asked = call("GET", path).header("Origin", "https://evil.example");
-        let answer = asked.at(&node).await;
+        let request = call("GET", path).header("Origin", "https://evil.example");
+        let answer = request.at(&node).await;
         assert_eq!(answer.status, 200);
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }

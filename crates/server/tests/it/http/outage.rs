@@ -9,12 +9,12 @@ use crate::tokens::user;
 
 const ALICE: &str = "/v1/users/alice/presence";
 
-fn asked(method: &str, path: &str) -> TestRequest {
+fn test_request(method: &str, path: &str) -> TestRequest {
     call(method, path).by(&user("alice"))
 }
 
 async fn set(node: &ServerProcess, status: &str) -> TestResponse {
-    let put = asked("PUT", ALICE).json(json!({ "status": status }));
+    let put = test_request("PUT", ALICE).json(json!({ "status": status }));
     put.at(node).await
 }
 
@@ -24,17 +24,18 @@ fn assert_unavailable(answer: &TestResponse) {
 }
 
 #[tokio::test]
-async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
+async fn while_the_store_is_unavailable_reads_are_degraded_and_writes_fail() {
     let mut redis = Redis::start().await;
     let node = on(&redis).await;
     set(&node, "online").await.ok();
     redis.kill9();
-    let read = asked("GET", ALICE).at(&node).await.ok();
+    let read = test_request("GET", ALICE).at(&node).await.ok();
     let degraded = json!({
         "userId": "alice", "status": "offline", "lastSeen": null, "version": 0, "degraded": true
     });
     assert_eq!(read, degraded);
-    let query = asked("POST", "/v1/presence/query").json(json!({ "userIds": ["alice", "bob"] }));
+    let query =
+        test_request("POST", "/v1/presence/query").json(json!({ "userIds": ["alice", "bob"] }));
     let users = query.at(&node).await.ok()["users"].clone();
     assert_eq!(
         (&users[0], &users[1]["degraded"]),
@@ -42,14 +43,18 @@ async fn while_the_store_is_away_reads_are_degraded_and_writes_refused() {
     );
 
     assert_unavailable(&set(&node, "away").await);
-    assert_unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
-    assert_unavailable(&asked("GET", &format!("{ALICE}/devices")).at(&node).await);
+    assert_unavailable(&test_request("GET", "/v1/presence/count").at(&node).await);
     assert_unavailable(
-        &asked("DELETE", &format!("{ALICE}/devices/api"))
+        &test_request("GET", &format!("{ALICE}/devices"))
             .at(&node)
             .await,
     );
-    asked("PUT", ALICE)
+    assert_unavailable(
+        &test_request("DELETE", &format!("{ALICE}/devices/api"))
+            .at(&node)
+            .await,
+    );
+    test_request("PUT", ALICE)
         .body("{")
         .at(&node)
         .await
@@ -67,17 +72,19 @@ async fn a_store_that_was_never_reachable_is_treated_as_unavailable() {
     let mut redis = Redis::start().await;
     redis.kill9();
     let node = node().env("PARLOR_STORE__URL", redis.url()).start().await;
-    let read = asked("GET", ALICE).at(&node).await.ok();
+    let read = test_request("GET", ALICE).at(&node).await.ok();
     assert_eq!(
         (&read["status"], &read["degraded"]),
         (&json!("offline"), &json!(true))
     );
-    let query = asked("POST", "/v1/presence/query").json(json!({ "userIds": ["alice"] }));
+    let query = test_request("POST", "/v1/presence/query").json(json!({ "userIds": ["alice"] }));
     assert_eq!(query.at(&node).await.ok()["users"], json!([read]));
-    let wrong = asked("GET", "/v1/users/a%20b/presence").at(&node).await;
+    let wrong = test_request("GET", "/v1/users/a%20b/presence")
+        .at(&node)
+        .await;
     wrong.refused(400, "invalid_id");
     assert_unavailable(&set(&node, "online").await);
-    assert_unavailable(&asked("GET", "/v1/presence/count").at(&node).await);
+    assert_unavailable(&test_request("GET", "/v1/presence/count").at(&node).await);
     redis.restart().await;
     let begin = || call("POST", "/v1/sessions").by(&user("alice"));
     eventually("the store is used", async || {
@@ -94,7 +101,9 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
         .env("PARLOR_STORE__TIMEOUT", "5s");
     let mut node = ready(patient).await;
     let mut idle = HttpConnection::connect_to(&node).await;
-    idle.ask(asked("GET", "/v1/presence/count")).await.ok();
+    idle.ask(test_request("GET", "/v1/presence/count"))
+        .await
+        .ok();
     let mut half = HttpConnection::connect_to(&node).await;
     let request = format!(
         "PUT {ALICE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\nContent-Length: 19\r\n\r\n",
@@ -102,7 +111,9 @@ async fn shutdown_completes_open_requests_and_accepts_no_new_ones() {
     );
     half.write(request.as_bytes()).await;
     // A later response on another connection shows that the server has received the half request.
-    idle.ask(asked("GET", "/v1/presence/count")).await.ok();
+    idle.ask(test_request("GET", "/v1/presence/count"))
+        .await
+        .ok();
 
     node.send_sigterm();
     node.wait_for_line("\"stopping\"").await;

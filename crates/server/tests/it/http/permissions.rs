@@ -31,11 +31,11 @@ async fn every_protected_route_rejects_missing_invalid_and_expired_tokens() {
             (Some(format!("Bearer {early}")), "token_not_yet_valid"),
         ] {
             // The caller is rejected before the malformed body is read.
-            let mut asked = call(route.method.as_str(), &path).body("{");
+            let mut request = call(route.method.as_str(), &path).body("{");
             if let Some(value) = &authorization {
-                asked = asked.header("Authorization", value);
+                request = request.header("Authorization", value);
             }
-            let answer = asked.at(&node).await;
+            let answer = request.at(&node).await;
             answer.refused(401, code);
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
             assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -61,8 +61,8 @@ async fn presence_routes_enforce_the_permission_table() {
         (Method::DELETE, DEVICE, [true, false, true, true]),
     ] {
         for (token, may) in callers.iter().zip(may) {
-            let asked = call(method.as_str(), path).by(token);
-            let answer = asked
+            let request = call(method.as_str(), path).by(token);
+            let answer = request
                 .json(json!({ "status": "online", "seq": 1 }))
                 .at(&node)
                 .await;
@@ -77,7 +77,7 @@ async fn presence_routes_enforce_the_permission_table() {
 }
 
 #[tokio::test]
-async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
+async fn only_a_service_acts_for_another_user() {
     let node = embedded().await;
     beat(&node, &service(), "bob")
         .await
@@ -104,7 +104,7 @@ async fn a_service_acts_for_the_user_it_names_and_others_for_themselves() {
 }
 
 #[tokio::test]
-async fn a_visitor_reads_and_does_not_write() {
+async fn a_visitor_can_read_and_cannot_write() {
     let node = embedded().await;
     let token = visitor_token("guest");
     sign_in(&node, &token).await;
@@ -115,7 +115,7 @@ async fn a_visitor_reads_and_does_not_write() {
 }
 
 #[tokio::test]
-async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
+async fn every_route_rejects_invalid_ids() {
     let node = embedded().await;
     let long = "x".repeat(129);
     for route in ROUTES.iter().filter(|route| route.path.contains('{')) {
@@ -128,11 +128,11 @@ async fn wrong_ids_are_refused_by_every_route_that_takes_one() {
             if wrong == "status" && route.path.contains("{id}") {
                 continue;
             }
-            let asked = call(route.method.as_str(), &path).by(&tokens::service());
-            let asked = asked.header("Parlor-User", "alice");
+            let request = call(route.method.as_str(), &path).by(&tokens::service());
+            let request = request.header("Parlor-User", "alice");
             let admin = route.path.starts_with("/v1/admin/");
             let status = if admin { "blocked" } else { "online" };
-            let answer = asked.json(json!({ "status": status, "seq": 1 }));
+            let answer = request.json(json!({ "status": status, "seq": 1 }));
             let answer = answer.at(&node).await;
             answer.refused(400, "invalid_id");
         }

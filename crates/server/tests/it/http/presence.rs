@@ -104,7 +104,7 @@ async fn a_heartbeat_registers_a_device_and_a_delete_ends_it() {
 }
 
 #[tokio::test]
-async fn many_users_are_asked_for_at_once_and_answered_in_order() {
+async fn many_statuses_are_returned_in_the_requested_order() {
     let redis = Redis::start().await;
     for node in [embedded().await, on(&redis).await] {
         set(&node, json!({ "status": "busy" })).await;
@@ -140,7 +140,7 @@ async fn many_users_are_asked_for_at_once_and_answered_in_order() {
 }
 
 #[tokio::test]
-async fn those_who_are_connected_are_counted() {
+async fn connected_users_are_counted() {
     let redis = Redis::start().await;
     for node in [embedded().await, on(&redis).await] {
         for user in ["alice", "bob", "carol"] {
@@ -170,7 +170,7 @@ async fn those_who_are_connected_are_counted() {
 }
 
 #[tokio::test]
-async fn an_address_may_be_percent_encoded() {
+async fn paths_are_percent_decoded() {
     let node = embedded().await;
     let who = "alice@example.com";
     let token = tokens::user(who);

@@ -18,7 +18,7 @@ fn low_limit_node() -> ServerProcessOptions {
         .env("PARLOR_LIMITS__HTTP_WINDOW", "1d")
 }
 
-fn asked(token: &str) -> TestRequest {
+fn request(token: &str) -> TestRequest {
     call("GET", COUNT).by(token)
 }
 
@@ -54,18 +54,18 @@ async fn use_up_limit(call: impl Fn() -> TestRequest, node: &ServerProcess) {
 async fn http_and_grpc_share_one_limit_per_user() {
     let node = ready(low_limit_node()).await;
     let alice = user("alice");
-    use_up_limit(|| asked(&alice), &node).await;
+    use_up_limit(|| request(&alice), &node).await;
     let client = Client::new(Some(alice), node.grpc_address()).await;
     let status = client.get("alice").await.unwrap_err();
     assert_refused(&status, Code::ResourceExhausted, "rate_limited");
 
     let bob = Client::new(Some(user("bob")), node.grpc_address()).await;
     bob.get("bob").await.unwrap();
-    let answer = asked(&user("bob")).at(&node).await;
+    let answer = request(&user("bob")).at(&node).await;
     assert_eq!(remaining(&answer), LIMIT - 2);
-    remaining(&asked(&admin("root")).at(&node).await);
+    remaining(&request(&admin("root")).at(&node).await);
     for _ in 0..=LIMIT {
-        let answer = asked(&service()).header("Parlor-User", "alice");
+        let answer = request(&service()).header("Parlor-User", "alice");
         let answer = answer.at(&node).await;
         answer.ok();
         assert_eq!(answer.header("ratelimit-limit"), None);
@@ -76,12 +76,12 @@ async fn http_and_grpc_share_one_limit_per_user() {
 async fn requests_without_a_valid_token_are_limited_by_address() {
     let node = ready(low_limit_node()).await;
     let call = || call("GET", COUNT).header("X-Forwarded-For", "203.0.113.9");
-    let first = asked("wrong").at(&node).await;
+    let first = request("wrong").at(&node).await;
     first.refused(401, "token_invalid");
     assert_eq!(remaining(&first), LIMIT - 1);
     use_up_limit(call, &node).await;
     // An authenticated user has a separate limit.
-    asked(&user("alice")).at(&node).await.ok();
+    request(&user("alice")).at(&node).await.ok();
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/"] {
         let answer = super::client::call("GET", path).at(&node).await;
         assert_eq!(
@@ -109,7 +109,7 @@ async fn behind_a_trusted_proxy_limits_use_the_forwarded_address() {
 }
 
 #[tokio::test]
-async fn two_nodes_share_a_budget_and_count_alone_while_the_store_is_away() {
+async fn two_nodes_share_a_rate_limit_and_count_locally_while_the_store_is_unavailable() {
     let mut redis = Redis::start().await;
     let folder = tempfile::tempdir().unwrap();
     let database = format!("sqlite:{}/parlor.db", folder.path().display());
@@ -120,8 +120,8 @@ async fn two_nodes_share_a_budget_and_count_alone_while_the_store_is_away() {
     };
     let (one, other) = tokio::join!(ready(start()), ready(start()));
     let alice = user("alice");
-    let first = remaining(&asked(&alice).at(&one).await);
-    assert_eq!(remaining(&asked(&alice).at(&other).await), first - 1);
+    let first = remaining(&request(&alice).at(&one).await);
+    assert_eq!(remaining(&request(&alice).at(&other).await), first - 1);
     let mut connection = redis.connection().await;
     assert!(
         connection
@@ -131,11 +131,11 @@ async fn two_nodes_share_a_budget_and_count_alone_while_the_store_is_away() {
     );
 
     redis.kill9();
-    use_up_limit(|| asked(&alice), &one).await;
+    use_up_limit(|| request(&alice), &one).await;
     use_up_limit(|| call("GET", COUNT), &one).await;
     redis.restart().await;
     eventually("the store counts again", async || {
-        remaining(&asked(&alice).at(&one).await) == first - 2
+        remaining(&request(&alice).at(&one).await) == first - 2
     })
     .await;
 }

@@ -55,11 +55,11 @@ async fn try_all(token: &str, phases: &str, acting_for: Option<&str>) {
         .unwrap_or_else(|error| {
             panic!("cannot run python3; install it and run `make tools`: {error}")
         });
-    let said = String::from_utf8_lossy(&ran.stdout);
-    let complained = String::from_utf8_lossy(&ran.stderr);
+    let stdout = String::from_utf8_lossy(&ran.stdout);
+    let stderr = String::from_utf8_lossy(&ran.stderr);
     assert!(
         ran.status.success(),
-        "{}\n{said}{complained}\n{}",
+        "{}\n{stdout}{stderr}\n{}",
         ran.status,
         node.output()
     );

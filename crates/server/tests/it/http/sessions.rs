@@ -21,8 +21,8 @@ async fn every_route_asks_a_user_without_a_session_to_begin_one() {
     {
         let path = route.path.replace("{seq}", "1").replace(['{', '}'], "");
         // The session is checked before the malformed body is read.
-        let asked = call(route.method.as_str(), &path).by(&carol).body("{");
-        let answer = asked.at(&node).await;
+        let request = call(route.method.as_str(), &path).by(&carol).body("{");
+        let answer = request.at(&node).await;
         let detail = answer.refused(401, "session_expired");
         assert!(detail.contains("POST /v1/sessions"), "{detail}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
@@ -77,8 +77,8 @@ async fn an_admin_blocks_and_unblocks_a_user() {
     assert_eq!(seen.at(&node).await.ok()["status"], "blocked");
     change(&admin("root"), "login").await.ok();
     eventually("bob is accepted", async || {
-        let asked = call("GET", COUNT).by(&user("bob")).at(&node).await;
-        asked.status == 200
+        let request = call("GET", COUNT).by(&user("bob")).at(&node).await;
+        request.status == 200
     })
     .await;
     let end = call(Method::DELETE.as_str(), "/v1/admin/sessions/bob").by(&admin("root"));
@@ -99,24 +99,24 @@ async fn a_session_stores_the_forwarded_client_address() {
 #[tokio::test]
 async fn only_admins_and_services_administer_sessions() {
     let node = embedded().await;
-    let asked = |by: &str, method: Method, user: &str| {
+    let request = |by: &str, method: Method, user: &str| {
         let path = format!("/v1/admin/sessions/{user}");
         call(method.as_str(), &path).by(by)
     };
     let blocked = json!({ "status": "blocked" });
     for method in [Method::GET, Method::PATCH, Method::DELETE] {
-        let own = asked(&user("alice"), method, "alice").json(blocked.clone());
+        let own = request(&user("alice"), method, "alice").json(blocked.clone());
         own.at(&node).await.refused(403, "forbidden");
     }
     for by in [admin("root"), service()] {
-        let seen = asked(&by, Method::GET, "alice").at(&node).await.ok();
+        let seen = request(&by, Method::GET, "alice").at(&node).await.ok();
         assert_eq!(
             (&seen["userId"], &seen["status"]),
             (&json!("alice"), &json!("login"))
         );
-        let nobody = asked(&by, Method::GET, "nobody").at(&node).await;
+        let nobody = request(&by, Method::GET, "nobody").at(&node).await;
         nobody.refused(404, "not_found");
-        let nobody = asked(&by, Method::PATCH, "nobody").json(json!({ "status": "login" }));
+        let nobody = request(&by, Method::PATCH, "nobody").json(json!({ "status": "login" }));
         nobody.at(&node).await.refused(404, "not_found");
         for wrong in [
             json!({}),
@@ -124,12 +124,12 @@ async fn only_admins_and_services_administer_sessions() {
             json!({ "status": "banned" }),
             json!({ "status": "blocked", "reason": "x".repeat(257) }),
         ] {
-            let change = asked(&by, Method::PATCH, "alice").json(wrong);
+            let change = request(&by, Method::PATCH, "alice").json(wrong);
             change.at(&node).await.refused(400, "invalid_request");
         }
     }
     // A user who never had a session can be blocked, too.
-    let block = asked(&service(), Method::PATCH, "carol").json(blocked);
+    let block = request(&service(), Method::PATCH, "carol").json(blocked);
     assert_eq!(block.at(&node).await.ok()["status"], "blocked");
     let begin = call("POST", "/v1/sessions").by(&user("carol"));
     begin.at(&node).await.refused(403, "session_blocked");
@@ -143,7 +143,7 @@ async fn only_admins_and_services_administer_sessions() {
 }
 
 #[tokio::test]
-async fn visitors_are_admitted_if_configured_and_have_read_only_access() {
+async fn a_visitor_session_is_read_only_and_must_be_enabled() {
     let closed = embedded().await;
     let come_in = call("POST", "/v1/sessions/anonymous");
     let refused = come_in.at(&closed).await.refused(403, "forbidden");

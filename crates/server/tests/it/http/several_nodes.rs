@@ -4,11 +4,11 @@ use parlor_testkit::{Postgres, Redis, ServerProcess, ServerProcessOptions, event
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, call, node, ready};
-use super::conversations::{asked, lunch};
+use super::conversations::{create_lunch_group, request};
 use crate::tokens::{admin, user};
 
 async fn send(node: &ServerProcess, by: &str, content: &str) -> TestResponse {
-    let post = asked(by, "POST", "/lunch/messages").json(json!({ "content": content }));
+    let post = request(by, "POST", "/lunch/messages").json(json!({ "content": content }));
     post.at(node).await
 }
 
@@ -25,22 +25,24 @@ async fn two_nodes_on_one_store_share_messages_unread_counts_and_members() {
     let database = postgres.create_database().await;
     let (one, other) = tokio::join!(ready(on(&redis, &database)), ready(on(&redis, &database)));
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&one).await;
+    create_lunch_group(&one).await;
     let first = send(&one, &alice, "Noon?").await.created();
     let second = send(&other, &bob, "Yes").await.created();
     assert_eq!((&first["seq"], &second["seq"]), (&json!(1), &json!(2)));
     for (node, by) in [(&one, &bob), (&other, &alice)] {
-        let page = asked(by, "GET", "/lunch/messages").at(node).await.ok();
+        let page = request(by, "GET", "/lunch/messages").at(node).await.ok();
         assert_eq!(page["messages"], json!([first, second]));
     }
     let unread = call("GET", "/v1/unread").by(&alice).at(&other).await.ok();
     assert_eq!(unread["total"], 1);
-    let read = asked(&alice, "POST", "/lunch/read").at(&one).await.ok();
+    let read = request(&alice, "POST", "/lunch/read").at(&one).await.ok();
     assert_eq!(read, json!({ "unread": 0, "total": 0 }));
-    let removed = asked(&alice, "DELETE", "/lunch/members/bob").at(&one).await;
+    let removed = request(&alice, "DELETE", "/lunch/members/bob")
+        .at(&one)
+        .await;
     removed.ok();
     send(&other, &bob, "?").await.refused(403, "not_a_member");
-    let list = asked(&bob, "GET", "/lunch/messages").at(&other).await;
+    let list = request(&bob, "GET", "/lunch/messages").at(&other).await;
     list.refused(403, "not_a_member");
 
     let block = call("PATCH", "/v1/admin/sessions/bob").by(&admin("root"));
@@ -55,15 +57,15 @@ async fn two_nodes_on_one_store_share_messages_unread_counts_and_members() {
 }
 
 #[tokio::test]
-async fn while_the_database_is_away_nothing_is_acknowledged_and_the_rest_goes_on() {
+async fn while_the_database_is_unavailable_no_message_is_acknowledged_and_other_calls_work() {
     let (redis, mut postgres) = tokio::join!(Redis::start(), Postgres::start());
     let database = postgres.create_database().await;
     let hasty = on(&redis, &database).env("PARLOR_DATABASE__TIMEOUT", "2s");
     let node = ready(hasty).await;
     let (alice, bob) = (user("alice"), user("bob"));
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let sent = send(&node, &alice, "Noon?").await.created();
-    let list = async || asked(&bob, "GET", "/lunch/messages").at(&node).await;
+    let list = async || request(&bob, "GET", "/lunch/messages").at(&node).await;
     assert_eq!(list().await.ok()["messages"], json!([sent]));
 
     // The test server runs without fsync, so the data must be on disk before the kill.

@@ -45,11 +45,11 @@ async fn typing_is_set_listed_and_ended() {
 }
 
 #[tokio::test]
-async fn only_members_see_and_set_who_types() {
+async fn only_members_read_and_set_typing() {
     let node = embedded().await;
     for method in ["GET", "PUT"] {
-        let asked = call(method, C1).by(&user("alice"));
-        let detail = asked.at(&node).await.refused(403, "not_a_member");
+        let request = call(method, C1).by(&user("alice"));
+        let detail = request.at(&node).await.refused(403, "not_a_member");
         assert!(detail.contains("c1"), "{detail}");
     }
     let wrong = call("PUT", &format!("{C1}?typing=perhaps")).by(&service());

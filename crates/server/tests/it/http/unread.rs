@@ -4,11 +4,11 @@ use parlor_testkit::ServerProcess;
 use serde_json::{Value, json};
 
 use super::client::{TestResponse, call, embedded, sign_in};
-use super::conversations::{asked, lunch};
+use super::conversations::{create_lunch_group, request};
 use crate::tokens::{service, user, visitor_token};
 
 async fn mark(node: &ServerProcess, by: &str, what: &str, body: Value) -> TestResponse {
-    let post = asked(by, "POST", &format!("/lunch/{what}")).json(body);
+    let post = request(by, "POST", &format!("/lunch/{what}")).json(body);
     post.at(node).await
 }
 
@@ -17,19 +17,19 @@ async fn unread(node: &ServerProcess, by: &str) -> Value {
 }
 
 async fn three_messages(node: &ServerProcess) {
-    lunch(node).await;
+    create_lunch_group(node).await;
     for body in [
         json!({ "content": "Noon?" }),
         json!({ "content": "Bob?", "metadata": { "mentions": ["bob"] } }),
         json!({ "content": "?" }),
     ] {
-        let send = asked(&user("alice"), "POST", "/lunch/messages").json(body);
+        let send = request(&user("alice"), "POST", "/lunch/messages").json(body);
         send.at(node).await.created();
     }
 }
 
 #[tokio::test]
-async fn counts_follow_what_is_read_marked_and_muted() {
+async fn unread_counts_follow_read_marks_and_mutes() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
     three_messages(&node).await;
@@ -52,7 +52,7 @@ async fn counts_follow_what_is_read_marked_and_muted() {
         lunch(2, 1, false)
     );
 
-    let mute = asked(&bob, "PUT", "/lunch/members/bob");
+    let mute = request(&bob, "PUT", "/lunch/members/bob");
     let mute = mute.json(json!({ "mutedUntil": "2099-01-01T00:00:00.000Z" }));
     mute.at(&node).await.ok();
     let muted = json!({ "total": 0, "mentions": 0, "conversations": lunch(2, 1, true) });
@@ -61,7 +61,7 @@ async fn counts_follow_what_is_read_marked_and_muted() {
 }
 
 #[tokio::test]
-async fn receipts_tell_how_far_each_member_is() {
+async fn receipts_contain_the_positions_of_each_member() {
     let node = embedded().await;
     let (alice, bob) = (user("alice"), user("bob"));
     three_messages(&node).await;
@@ -71,7 +71,7 @@ async fn receipts_tell_how_far_each_member_is() {
     let of_alice = json!({ "userId": "alice", "deliveredSeq": 3, "readSeq": 3 });
     let of_bob = json!({ "userId": "bob", "deliveredSeq": 2, "readSeq": 1 });
     let receipts = async |query: &str| {
-        let get = asked(&alice, "GET", &format!("/lunch/receipts{query}"));
+        let get = request(&alice, "GET", &format!("/lunch/receipts{query}"));
         get.at(&node).await
     };
     let all = json!({ "receipts": [of_alice, of_bob] });
@@ -105,14 +105,14 @@ async fn positions_belong_to_members_who_may_write() {
         refused.refused(400, "user_required");
         let refused = mark(&node, &user("bob"), what, json!({ "seq": -1 })).await;
         refused.refused(400, "invalid_request");
-        let none = asked(&user("bob"), "POST", &format!("/none/{what}")).json(seq());
+        let none = request(&user("bob"), "POST", &format!("/none/{what}")).json(seq());
         none.at(&node).await.refused(403, "not_a_member");
     }
     for body in [json!({}), json!({ "seq": 0 })] {
         let refused = mark(&node, &user("bob"), "unread", body).await;
         refused.refused(400, "invalid_request");
     }
-    let receipts = asked(&user("slow"), "GET", "/lunch/receipts")
+    let receipts = request(&user("slow"), "GET", "/lunch/receipts")
         .at(&node)
         .await;
     receipts.refused(403, "not_a_member");

@@ -16,7 +16,7 @@ use super::retrying_client::{Request, Wire};
 use crate::tokens::service;
 
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 /// A client repeats every n-th acknowledged send.
 const REPEAT_EVERY: usize = 5;
 
@@ -68,7 +68,7 @@ impl Course {
     pub async fn reaches(&self, messages: usize) {
         let mut count = self.acknowledged.subscribe();
         let enough = count.wait_for(|count| *count >= messages);
-        let enough = tokio::time::timeout(PATIENCE, enough).await;
+        let enough = tokio::time::timeout(TEST_TIMEOUT, enough).await;
         let running = self.running.load(Ordering::Relaxed);
         let seen = *self.acknowledged.borrow();
         assert!(enough.is_ok(), "{seen} acknowledged, {running} clients run");
@@ -152,7 +152,7 @@ impl Client {
 
     async fn put(&mut self, path: &str, client_id: &str) -> Value {
         let body = json!({ "content": client_id, "clientId": client_id });
-        let message = self.insist("POST", format!("{path}/messages"), Some(body));
+        let message = self.request_until_success("POST", format!("{path}/messages"), Some(body));
         let message = message.await;
         assert_eq!(message["clientId"], client_id);
         message
@@ -166,14 +166,14 @@ impl Client {
             1 => ("read", json!({ "seq": own })),
             _ => ("unread", json!({ "seq": own })),
         };
-        let badge = self.insist("POST", format!("{path}/{what}"), Some(body));
+        let badge = self.request_until_success("POST", format!("{path}/{what}"), Some(body));
         let badge = badge.await;
         assert!(badge["unread"].as_u64() <= badge["total"].as_u64());
     }
 
     /// Reads the newest messages, which must have no gap.
     async fn look(&mut self, path: &str) {
-        let page = self.insist("GET", format!("{path}/messages?limit=30"), None);
+        let page = self.request_until_success("GET", format!("{path}/messages?limit=30"), None);
         let page = page.await;
         let seqs = page["messages"].as_array().unwrap().iter();
         let seqs: Vec<u64> = seqs.map(|it| it["seq"].as_u64().unwrap()).collect();
@@ -184,7 +184,12 @@ impl Client {
     }
 
     /// Repeats a request until the response is not 503.
-    async fn insist(&mut self, method: &str, path: String, body: Option<Value>) -> Value {
+    async fn request_until_success(
+        &mut self,
+        method: &str,
+        path: String,
+        body: Option<Value>,
+    ) -> Value {
         let request = Request {
             method,
             path: &path,
@@ -192,7 +197,7 @@ impl Client {
             body,
         };
         let wire = &mut self.wire;
-        eventually_within(PATIENCE, &path, async || {
+        eventually_within(TEST_TIMEOUT, &path, async || {
             let answer = wire.ask(&request).await.map_err(|it| it.to_string())?;
             match answer.status {
                 503 => Err(format!("{answer:?}")),

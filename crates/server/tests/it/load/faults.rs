@@ -41,7 +41,7 @@ async fn a_killed_node_loses_nothing_on_redis() {
 }
 
 #[tokio::test]
-async fn a_redis_that_comes_back_empty_is_filled_again() {
+async fn an_emptied_redis_is_filled_again() {
     disturbed(Ground::Shared(1), async |world, course| {
         course.reaches(MIDDLE).await;
         course.calm();

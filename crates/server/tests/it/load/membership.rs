@@ -176,7 +176,7 @@ async fn after_an_acknowledged_removal_every_node_rejects_the_member() {
     loop {
         tokio::select! {
             Some(done) = changers.join_next() => done.unwrap(),
-            Some(asked) = askers.join_next() => certain += asked.unwrap(),
+            Some(test_request) = askers.join_next() => certain += test_request.unwrap(),
             else => break,
         }
     }

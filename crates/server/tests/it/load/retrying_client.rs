@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 /// Timeout of a response, after which the client uses the next node.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Client with a connection to one node at a time.
 pub struct Wire {
@@ -83,7 +83,7 @@ impl Wire {
 
     /// Sends a request and returns the response. After a failure the next request goes to the next node.
     pub async fn ask(&mut self, request: &Request<'_>) -> io::Result<Answer> {
-        match timeout(PATIENCE, self.exchange(request)).await {
+        match timeout(TEST_TIMEOUT, self.exchange(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 self.leave();

@@ -43,7 +43,7 @@ async fn admitted(world: &World, algorithm: &'static str) -> usize {
 }
 
 #[tokio::test]
-async fn two_nodes_admit_together_exactly_what_a_limit_allows() {
+async fn two_nodes_together_admit_exactly_the_limit() {
     let world = World::start(Ground::Shared(2)).await;
     for algorithm in ["fixed", "sliding", "gcra"] {
         assert_eq!(admitted(&world, algorithm).await, LIMIT, "{algorithm}");
@@ -51,7 +51,7 @@ async fn two_nodes_admit_together_exactly_what_a_limit_allows() {
 }
 
 /// Sends a request with a token to a node.
-async fn asked(node: &ServerProcess, token: &str) -> (u16, Value) {
+async fn test_request(node: &ServerProcess, token: &str) -> (u16, Value) {
     ask(node, token, "GET", "/v1/presence/count", None).await
 }
 
@@ -79,7 +79,7 @@ async fn sign_in(world: &World, name: &str) -> String {
     let begun = ask(&world.nodes[0], &token, "POST", "/v1/sessions", None).await;
     assert_eq!(begun.0, 201);
     for node in &world.nodes {
-        assert_eq!(asked(node, &token).await.0, 200);
+        assert_eq!(test_request(node, &token).await.0, 200);
     }
     token
 }
@@ -93,7 +93,7 @@ async fn set(node: &ServerProcess, name: &str, status: &str) {
 
 async fn refused(node: &ServerProcess, token: &str, status: u16, code: &str) {
     eventually(&format!("{code} on the other node"), async || {
-        let answer = asked(node, token).await;
+        let answer = test_request(node, token).await;
         match answer == (status, code.into()) {
             true => Ok(()),
             false => Err(answer),
@@ -103,7 +103,7 @@ async fn refused(node: &ServerProcess, token: &str, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn a_block_and_a_logout_on_one_node_hold_on_the_other() {
+async fn a_block_and_a_logout_apply_on_every_node() {
     let world = World::start(Ground::Shared(2)).await;
     let [one, other] = &world.nodes[..] else {
         panic!("two nodes")
@@ -113,14 +113,14 @@ async fn a_block_and_a_logout_on_one_node_hold_on_the_other() {
     refused(other, &alice, 403, "session_blocked").await;
     set(other, "alice", "login").await;
     eventually("alice is accepted again", async || {
-        asked(one, &alice).await.0 == 200 && asked(other, &alice).await.0 == 200
+        test_request(one, &alice).await.0 == 200 && test_request(other, &alice).await.0 == 200
     })
     .await;
     let out = ask(one, &bob, "DELETE", "/v1/sessions/me", None).await;
     assert_eq!(out.0, 200);
     refused(other, &bob, 401, "session_expired").await;
     // An admin without a session is rejected.
-    assert_eq!(asked(other, &admin("root")).await.0, 401);
+    assert_eq!(test_request(other, &admin("root")).await.0, 401);
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ const STEPS_PER_CLIENT: usize = 12;
 /// Number of messages before a node is killed.
 const SHUTDOWN_AFTER: usize = 600;
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// State that all clients share.
 struct Course {
@@ -140,7 +140,7 @@ impl Client {
             let known = messages.map(|it| (it.id.clone(), it.content.clone()));
             known.collect::<Vec<_>>()
         };
-        let all = timeout(PATIENCE, async {
+        let all = timeout(TEST_TIMEOUT, async {
             while self
                 .logs
                 .iter()
@@ -226,7 +226,10 @@ impl Client {
     /// Emits an event until it is acknowledged without a retryable error.
     async fn ask(&mut self, event: &str, body: &Value) -> Value {
         let what = format!("{} gets an acknowledgement of {event}", self.name);
-        eventually_within(PATIENCE, &what, async || self.ask_once(event, body).await).await
+        eventually_within(TEST_TIMEOUT, &what, async || {
+            self.ask_once(event, body).await
+        })
+        .await
     }
 
     /// Emits an event once. Applies the events before its acknowledgement, and returns the acknowledgement unless its
@@ -298,7 +301,7 @@ impl Client {
         });
         self.auth["resume"] = Value::Object(resume.collect::<Map<_, _>>());
         let what = format!("a node accepts {}", self.name);
-        eventually_within(PATIENCE, &what, async || {
+        eventually_within(TEST_TIMEOUT, &what, async || {
             let node = self.random.random_range(0..self.course.nodes.len());
             match SocketIoTestClient::connect(self.course.nodes[node], &self.auth).await {
                 Ok(socket) => Some(socket),
@@ -345,7 +348,7 @@ async fn history(world: &World) -> BTreeMap<String, Vec<(String, String)>> {
 }
 
 #[tokio::test]
-async fn five_hundred_sockets_miss_nothing_while_one_of_two_nodes_ends() {
+async fn five_hundred_sockets_miss_nothing_while_one_of_two_nodes_stops() {
     let mut world = World::populated(Ground::Shared(2)).await;
     let course = Arc::new(Course {
         nodes: world.addresses(),
@@ -354,7 +357,7 @@ async fn five_hundred_sockets_miss_nothing_while_one_of_two_nodes_ends() {
     let clients = (0..CLIENTS).map(|number| Client::new(number, &course).run());
     let middle = async {
         let mut sent = course.sent.subscribe();
-        let enough = timeout(PATIENCE, sent.wait_for(|sent| *sent >= SHUTDOWN_AFTER));
+        let enough = timeout(TEST_TIMEOUT, sent.wait_for(|sent| *sent >= SHUTDOWN_AFTER));
         enough.await.unwrap().unwrap();
         world.nodes[1].kill9();
     };

@@ -13,18 +13,18 @@ const SIZE: Size = Size {
     step_interval: Duration::from_millis(300),
 };
 
-async fn everybody_writes_and_reads(ground: Ground) {
+async fn all_clients_write_and_read(ground: Ground) {
     let mut world = World::populated(ground).await;
     let acknowledged = Course::new(&world, SIZE).run().await;
     assert_right(&mut world, &acknowledged).await;
 }
 
 #[tokio::test]
-async fn two_hundred_write_and_read_at_once_embedded() {
-    everybody_writes_and_reads(Ground::Embedded).await;
+async fn two_hundred_clients_write_and_read_together_embedded() {
+    all_clients_write_and_read(Ground::Embedded).await;
 }
 
 #[tokio::test]
-async fn two_hundred_write_and_read_at_once_on_redis() {
-    everybody_writes_and_reads(Ground::Shared(1)).await;
+async fn two_hundred_clients_write_and_read_together_on_redis() {
+    all_clients_write_and_read(Ground::Shared(1)).await;
 }

@@ -11,7 +11,7 @@ use super::deployment::{CONVERSATIONS, USERS, World, conversation, user};
 use super::retrying_client::Request;
 
 /// Timeout until the keys match the rows.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum length of a recent list.
 const RECENT_LIST_LEN: u64 = 100;
 
@@ -86,9 +86,9 @@ async fn assert_keys(world: &mut World) {
     let what = "the keys match the rows";
     if world.shared.is_some() {
         let shared = &*world;
-        eventually_within(PATIENCE, what, async || differing(shared).await).await;
+        eventually_within(TEST_TIMEOUT, what, async || differing(shared).await).await;
     } else {
-        eventually_within(PATIENCE, what, async || {
+        eventually_within(TEST_TIMEOUT, what, async || {
             if !world.nodes[0].is_running() {
                 world.restart_node(0).await;
             }

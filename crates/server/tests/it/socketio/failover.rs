@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::connect_with_auth;
 use crate::http::client::{node, ready};
-use crate::http::conversations::lunch;
+use crate::http::conversations::create_lunch_group;
 use crate::tokens::user;
 
 /// Listening sockets per node.
@@ -19,7 +19,7 @@ const LISTENERS: usize = 8;
 const MESSAGES: u64 = 60;
 const MESSAGES_BEFORE: u64 = 20;
 /// Timeout of a step, for a failover on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Events that a socket has received.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl FailoverListener {
     async fn receive_all(mut self, messages: u64, edits: usize) -> Self {
         let log = &mut self.log;
         while (log.messages.len() as u64) < messages || log.edits.len() < edits {
-            let next = timeout(PATIENCE, self.socket.next_event()).await;
+            let next = timeout(TEST_TIMEOUT, self.socket.next_event()).await;
             let next = next.unwrap_or_else(|_| panic!("no further event after {log:?}"));
             let (name, body) = next.unwrap_or_else(|error| panic!("{error:?} after {log:?}"));
             let seq = || body["seq"].as_u64().unwrap();
@@ -63,7 +63,7 @@ async fn emit_until_acknowledged(
     event: &str,
     body: serde_json::Value,
 ) {
-    eventually_within(PATIENCE, event, async || {
+    eventually_within(TEST_TIMEOUT, event, async || {
         let ack = socket.emit_with_ack(event, &body).await.unwrap();
         let code = ack["error"]["code"].as_str();
         match code {
@@ -91,7 +91,7 @@ async fn write(
 }
 
 #[tokio::test]
-async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
+async fn a_failover_loses_and_duplicates_no_message() {
     let (mut servers, postgres) = tokio::join!(SentinelSet::start(), Postgres::start());
     let database = postgres.create_database().await;
     let options = node()
@@ -99,7 +99,7 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
         .env("PARLOR_DATABASE__URL", &database)
         .env("PARLOR_LIMITS__MESSAGES", "10000");
     let nodes = [ready(options.clone()).await, ready(options).await];
-    lunch(&nodes[0]).await;
+    create_lunch_group(&nodes[0]).await;
 
     let body = json!({ "conversationId": "lunch", "afterSeq": 0 });
     let mut listeners = Vec::new();
@@ -130,9 +130,9 @@ async fn a_failover_under_sockets_of_two_nodes_loses_and_doubles_nothing() {
     let failing = async {
         let mut sent = sent.subscribe();
         let before = sent.wait_for(|sent| *sent >= 2 * MESSAGES_BEFORE);
-        timeout(PATIENCE, before).await.unwrap().unwrap();
+        timeout(TEST_TIMEOUT, before).await.unwrap().unwrap();
         let old = servers.kill9_primary().await;
-        eventually_within(PATIENCE, "another server is primary", async || {
+        eventually_within(TEST_TIMEOUT, "another server is primary", async || {
             servers.primary_port().await != old
         })
         .await;

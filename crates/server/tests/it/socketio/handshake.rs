@@ -4,8 +4,8 @@ use parlor_testkit::{ServerProcess, SocketIoTestClient, eventually};
 use serde_json::json;
 
 use super::{
-    PATIENCE, address, connect, connect_with_auth, emit_error_code, emit_ok, expect_connect_error,
-    next_event_named, wait_for_close,
+    TEST_TIMEOUT, address, connect, connect_with_auth, emit_error_code, emit_ok,
+    expect_connect_error, next_event_named, wait_for_close,
 };
 use crate::http::client::{call, embedded, node, ready, sign_in};
 use crate::tokens::{admin, now, service, signed, token_with_claims, user, visitor_token};
@@ -165,7 +165,7 @@ async fn the_end_of_a_session_closes_its_sockets_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_second_device_replaces_the_first_where_there_may_be_one() {
+async fn with_single_device_a_second_device_replaces_the_first() {
     let node = ready(node().env("PARLOR_SESSIONS__SINGLE_DEVICE", "true")).await;
     let mut phone = connect(&node, "alice").await;
     let auth = json!({ "token": user("alice"), "deviceId": "laptop" });
@@ -179,7 +179,7 @@ async fn a_second_device_replaces_the_first_where_there_may_be_one() {
 }
 
 #[tokio::test]
-async fn a_socket_ends_with_its_token_unless_another_is_shown() {
+async fn a_socket_is_closed_when_its_token_expires_unless_it_was_refreshed() {
     let node = embedded().await;
     // The tokens expire in 8 s, because the leeway is 30 s.
     let short = |id: &str| token_with_claims(id, &json!({ "iat": now() - 100, "exp": now() - 22 }));
@@ -200,9 +200,9 @@ async fn a_socket_ends_with_its_token_unless_another_is_shown() {
 }
 
 #[tokio::test]
-async fn a_service_connects_for_the_user_it_names() {
+async fn a_service_connects_for_the_named_user() {
     let node = embedded().await;
-    crate::http::conversations::lunch(&node).await;
+    crate::http::conversations::create_lunch_group(&node).await;
     let auth = json!({ "token": service(), "userId": "bob", "deviceId": "bridge" });
     let mut bridge = connect_with_auth(&node, &auth).await;
     let sent = super::send(&mut bridge, "lunch", "from another network").await;
@@ -210,7 +210,7 @@ async fn a_service_connects_for_the_user_it_names() {
 }
 
 #[tokio::test]
-async fn a_visitor_reads_and_does_not_write() {
+async fn a_visitor_can_read_and_cannot_write() {
     let node = ready(node().env("PARLOR_SESSIONS__ANONYMOUS", "true")).await;
     sign_in(&node, &visitor_token("guest")).await;
     let create = json!({ "id": "tour", "kind": "group", "members": ["guest"] });
@@ -234,7 +234,7 @@ async fn a_visitor_reads_and_does_not_write() {
 }
 
 #[tokio::test]
-async fn a_page_of_another_origin_is_not_let_in() {
+async fn a_page_of_another_origin_is_rejected() {
     let node = ready(node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "https://chat.example")).await;
     let ask = |origin: &str| {
         let poll = call("GET", "/socket.io/?EIO=4&transport=polling");
@@ -267,15 +267,18 @@ async fn handshakes_are_rejected_with_store_unavailable_until_the_store_is_open(
 }
 
 #[tokio::test]
-async fn a_node_that_ends_tells_its_sockets_when_to_come_back() {
+async fn a_stopping_node_sends_each_socket_a_reconnect_delay() {
     let mut node: ServerProcess = embedded().await;
     let mut alice = connect(&node, "alice").await;
     node.send_sigterm();
-    let told = next_event_named(&mut alice, "session:closed").await;
-    assert_eq!(told["reason"], "shutdown");
-    assert!(told["reconnectInMs"].as_u64().unwrap() <= 5_000, "{told}");
+    let closed = next_event_named(&mut alice, "session:closed").await;
+    assert_eq!(closed["reason"], "shutdown");
+    assert!(
+        closed["reconnectInMs"].as_u64().unwrap() <= 5_000,
+        "{closed}"
+    );
     wait_for_close(&mut alice).await;
-    let ended = tokio::time::timeout(PATIENCE, node.wait_for_exit())
+    let ended = tokio::time::timeout(TEST_TIMEOUT, node.wait_for_exit())
         .await
         .unwrap();
     assert!(ended.success(), "{}", node.output());

@@ -6,13 +6,13 @@ use serde_json::json;
 
 use super::{address, connect, emit_error_code, emit_ok, join};
 use crate::http::client::{call, embedded, node, ready};
-use crate::http::conversations::{asked, lunch};
+use crate::http::conversations::{create_lunch_group, request};
 use crate::tokens::user;
 
 #[tokio::test]
 async fn invalid_events_are_acknowledged_with_an_error_code() {
     let node = embedded().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mut alice = connect(&node, "alice").await;
     for (event, body, expected) in [
         ("nonsense", json!({}), "not_found"),
@@ -94,12 +94,12 @@ async fn invalid_events_are_acknowledged_with_an_error_code() {
 }
 
 #[tokio::test]
-async fn a_socket_joins_no_more_than_it_may() {
+async fn a_socket_cannot_join_more_conversations_than_the_limit() {
     let node = ready(node().env("PARLOR_GATEWAY__CONVERSATIONS", "2")).await;
     let mut alice = connect(&node, "alice").await;
     for id in ["one", "two", "three"] {
         let create = json!({ "id": id, "kind": "group", "members": [] });
-        let create = asked(&user("alice"), "POST", "").json(create);
+        let create = request(&user("alice"), "POST", "").json(create);
         create.at(&node).await.created();
     }
     join(&mut alice, "one").await;
@@ -149,15 +149,15 @@ async fn a_rate_limited_handshake_gets_connect_error_with_retry_after() {
         .env("PARLOR_GATEWAY__HANDSHAKE_BURST", "3");
     let node = ready(options).await;
     let auth = json!({ "token": user("alice") });
-    let knocks = (0..10).map(|_| SocketIoTestClient::connect(address(&node), &auth));
-    let told = join_all(knocks)
+    let handshakes = (0..10).map(|_| SocketIoTestClient::connect(address(&node), &auth));
+    let error = join_all(handshakes)
         .await
         .into_iter()
-        .find_map(|knock| match knock {
-            Err(SocketIoClientError::Rejected(why)) => Some(why),
+        .find_map(|result| match result {
+            Err(SocketIoClientError::Rejected(body)) => Some(body),
             _ => None,
         });
-    let told = told.expect("one of ten handshakes is rejected");
-    assert_eq!(told["code"], "rate_limited", "{told}");
-    assert!(told["data"]["retryAfterMs"].is_u64(), "{told}");
+    let error = error.expect("one of ten handshakes is rejected");
+    assert_eq!(error["code"], "rate_limited", "{error}");
+    assert!(error["data"]["retryAfterMs"].is_u64(), "{error}");
 }

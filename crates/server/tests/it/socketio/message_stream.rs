@@ -9,7 +9,7 @@ use super::{
     send,
 };
 use crate::http::client::{embedded, node, ready};
-use crate::http::conversations::{asked, lunch};
+use crate::http::conversations::{create_lunch_group, request};
 use crate::tokens::{service, user};
 
 /// A node with high rate limits.
@@ -28,9 +28,9 @@ fn seqs(messages: &[Value]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_message_reaches_everybody_who_joined_the_sender_included() {
+async fn a_message_reaches_all_joined_sockets_including_the_senders() {
     let node = embedded().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     let joined = join(&mut alice, "lunch").await;
     let expected = json!({
@@ -66,7 +66,7 @@ async fn a_message_reaches_everybody_who_joined_the_sender_included() {
 #[tokio::test]
 async fn events_sent_before_a_disconnect_are_executed() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mut bob = connect(&node, "bob").await;
     join(&mut bob, "lunch").await;
     for says_goodbye in [true, false] {
@@ -87,9 +87,9 @@ async fn events_sent_before_a_disconnect_are_executed() {
 }
 
 #[tokio::test]
-async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice() {
+async fn joining_while_messages_are_sent_leaves_no_gap_and_no_duplicate() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mut alice = connect(&node, "alice").await;
     send(&mut alice, "lunch", "0").await;
     let sending = async {
@@ -126,7 +126,7 @@ async fn joining_while_messages_are_sent_leaves_no_gap_and_tells_nothing_twice()
 #[tokio::test]
 async fn resume_delivers_missed_messages_before_new_ones() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mut alice = connect(&node, "alice").await;
     for content in ["one", "two", "three", "four"] {
         send(&mut alice, "lunch", content).await;
@@ -139,15 +139,15 @@ async fn resume_delivers_missed_messages_before_new_ones() {
         "token": user("bob"), "deviceId": "phone", "resume": { "lunch": { "seq": 3, "rev": 4 }, "secret": 1 }
     });
     let mut bob = connect_with_auth(&node, &back).await;
-    let mut told = Vec::new();
-    while told.len() < 5 {
+    let mut received = Vec::new();
+    while received.len() < 5 {
         let (name, body) = next(&mut bob).await;
         if name == "conversation:removed" {
             assert_eq!(body, json!({ "conversationId": "secret" }));
         }
-        told.push((name, body["seq"].as_u64()));
+        received.push((name, body["seq"].as_u64()));
     }
-    told.retain(|(name, _)| name != "conversation:removed");
+    received.retain(|(name, _)| name != "conversation:removed");
     // Changes arrive in their order, because the connection can be lost again after each of them.
     let expected = [
         ("message:deleted".to_owned(), Some(2)),
@@ -155,7 +155,7 @@ async fn resume_delivers_missed_messages_before_new_ones() {
         ("message:new".to_owned(), Some(4)),
         ("conversation:resumed".to_owned(), None),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
     send(&mut alice, "lunch", "five").await;
     assert_eq!(next_event_named(&mut bob, "message:new").await["seq"], 5);
 
@@ -192,34 +192,34 @@ async fn send_messages(node: &ServerProcess, sql: &'static str) {
 
 /// Waits for the next message events: name, `seq` and `rev`.
 async fn next_messages(client: &mut SocketIoTestClient, many: usize) -> Vec<(String, u64, u64)> {
-    let mut told = Vec::new();
-    while told.len() < many {
+    let mut events = Vec::new();
+    while events.len() < many {
         let (name, body) = next(client).await;
         if name.starts_with("message:") {
             let number = |field: &str| body[field].as_u64().unwrap();
-            told.push((name, number("seq"), number("rev")));
+            events.push((name, number("seq"), number("rev")));
         }
     }
-    told
+    events
 }
 
 #[tokio::test]
 async fn changes_of_messages_delivered_by_join_are_delivered_in_order() {
     for others_follow in [true, false] {
         let node = node_with_group().await;
-        lunch(&node).await;
+        create_lunch_group(&node).await;
         let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
         if others_follow {
             join(&mut alice, "lunch").await;
         }
         send(&mut alice, "lunch", "one").await;
         // Like rows of a node that died before it published them.
-        let unheard = "
+        let statements = "
             INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev) VALUES
                 ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2),
                 ('lunch', 3, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd6', 'alice', 'user', 'three', 1, 3);
             UPDATE conversations SET last_seq = 3, rev = 3";
-        send_messages(&node, unheard).await;
+        send_messages(&node, statements).await;
         let body = json!({ "conversationId": "lunch", "afterSeq": 1, "afterRev": 1 });
         let joined = emit_ok(&mut bob, "conversation:join", body).await;
         assert_eq!(seqs(joined["missed"].as_array().unwrap()), [2, 3]);
@@ -248,14 +248,14 @@ async fn changes_of_messages_delivered_by_join_are_delivered_in_order() {
 #[tokio::test]
 async fn a_change_of_a_message_delivered_by_join_is_delivered() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     send(&mut alice, "lunch", "one").await;
-    let unheard = "
+    let statements = "
         INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev)
             VALUES ('lunch', 2, '01a1e50c-ff29-74cf-890f-1dadd5cc3dd5', 'alice', 'user', 'two', 1, 2);
         UPDATE conversations SET last_seq = 2, rev = 2";
-    send_messages(&node, unheard).await;
+    send_messages(&node, statements).await;
     let body = json!({ "conversationId": "lunch", "afterSeq": 1, "afterRev": 1 });
     emit_ok(&mut bob, "conversation:join", body).await;
     let changed = "
@@ -271,7 +271,7 @@ async fn a_change_of_a_message_delivered_by_join_is_delivered() {
 #[tokio::test]
 async fn a_reconnect_with_pid_and_offset_recovers_the_socket() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     join(&mut bob, "lunch").await;
     send(&mut alice, "lunch", "one").await;
@@ -313,11 +313,11 @@ async fn a_reconnect_with_pid_and_offset_recovers_the_socket() {
 #[tokio::test]
 async fn a_removed_member_gets_conversation_removed_and_no_later_message() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     join(&mut bob, "lunch").await;
     send(&mut alice, "lunch", "last").await;
-    let remove = asked(&user("alice"), "DELETE", "/lunch/members/bob");
+    let remove = request(&user("alice"), "DELETE", "/lunch/members/bob");
     remove.at(&node).await.ok();
     send(&mut alice, "lunch", "secret").await;
     assert_eq!(
@@ -334,7 +334,7 @@ async fn a_removed_member_gets_conversation_removed_and_no_later_message() {
         "not_a_member"
     );
 
-    let back = asked(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
+    let back = request(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
     back.at(&node).await.ok();
     assert_eq!(
         next_event_named(&mut bob, "conversation:added").await,
@@ -342,7 +342,7 @@ async fn a_removed_member_gets_conversation_removed_and_no_later_message() {
     );
     join(&mut bob, "lunch").await;
     join(&mut alice, "lunch").await;
-    asked(&user("alice"), "DELETE", "/lunch")
+    request(&user("alice"), "DELETE", "/lunch")
         .at(&node)
         .await
         .ok();
@@ -352,17 +352,17 @@ async fn a_removed_member_gets_conversation_removed_and_no_later_message() {
             removed
         );
     }
-    let told = bob.take_queued_events();
+    let events = bob.take_queued_events();
     assert!(
-        told.iter().all(|(name, _)| name != "message:new"),
-        "{told:?}"
+        events.iter().all(|(name, _)| name != "message:new"),
+        "{events:?}"
     );
 }
 
 #[tokio::test]
 async fn a_join_with_a_cursor_in_the_future_still_receives_new_messages() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     send(&mut alice, "lunch", "one").await;
     let body = json!({ "conversationId": "lunch", "afterSeq": u64::MAX, "afterRev": u64::MAX });
@@ -378,27 +378,29 @@ async fn a_join_with_a_cursor_in_the_future_still_receives_new_messages() {
 #[tokio::test]
 async fn each_removal_of_a_member_is_delivered_once() {
     let node = node_with_group().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let mut bob = connect(&node, "bob").await;
     let lunch = json!({ "conversationId": "lunch" });
     join(&mut bob, "lunch").await;
     for _ in 0..2 {
-        let remove = asked(&user("alice"), "DELETE", "/lunch/members/bob");
+        let remove = request(&user("alice"), "DELETE", "/lunch/members/bob");
         remove.at(&node).await.ok();
         assert_eq!(
             next_event_named(&mut bob, "conversation:removed").await,
             lunch
         );
-        let back = asked(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
+        let back = request(&user("alice"), "PUT", "/lunch/members/bob").json(json!({}));
         back.at(&node).await.ok();
         assert_eq!(
             next_event_named(&mut bob, "conversation:added").await,
             lunch
         );
     }
-    let told = bob.take_queued_events();
+    let events = bob.take_queued_events();
     assert!(
-        told.iter().all(|(name, _)| name != "conversation:removed"),
-        "{told:?}"
+        events
+            .iter()
+            .all(|(name, _)| name != "conversation:removed"),
+        "{events:?}"
     );
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::tokens::user;
 
 /// Timeout of a test step.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn address(node: &ServerProcess) -> SocketAddr {
     node.http_address()
@@ -48,7 +48,7 @@ async fn expect_connect_error(node: &ServerProcess, auth: &Value) -> Value {
 
 /// Emits an event and returns its successful acknowledgement.
 async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
-    let ack = timeout(PATIENCE, client.emit_with_ack(event, &body)).await;
+    let ack = timeout(TEST_TIMEOUT, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap_or_else(|_| panic!("{event} is not acknowledged"));
     let ack = ack.unwrap();
     assert_eq!(ack["ok"], true, "{event} {body}: {ack}");
@@ -57,7 +57,7 @@ async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> V
 
 /// Emits an event that must be rejected and returns the error code.
 async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
-    let ack = timeout(PATIENCE, client.emit_with_ack(event, &body)).await;
+    let ack = timeout(TEST_TIMEOUT, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap().unwrap();
     assert_eq!(ack["ok"], false, "{event} {body}: {ack}");
     let message = ack["error"]["message"].as_str();
@@ -67,14 +67,14 @@ async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Val
 
 /// Waits for the next event with this name.
 async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value {
-    let heard = timeout(PATIENCE, client.next_event_named(name)).await;
-    let heard = heard.unwrap_or_else(|_| panic!("{name} does not arrive"));
-    heard.unwrap()
+    let event = timeout(TEST_TIMEOUT, client.next_event_named(name)).await;
+    let event = event.unwrap_or_else(|_| panic!("{name} does not arrive"));
+    event.unwrap()
 }
 
 /// Waits for the next event.
 async fn next(client: &mut SocketIoTestClient) -> (String, Value) {
-    timeout(PATIENCE, client.next_event())
+    timeout(TEST_TIMEOUT, client.next_event())
         .await
         .unwrap()
         .unwrap()
@@ -82,7 +82,7 @@ async fn next(client: &mut SocketIoTestClient) -> (String, Value) {
 
 /// Waits until the server has closed the connection.
 async fn wait_for_close(client: &mut SocketIoTestClient) {
-    let closed = timeout(PATIENCE, async {
+    let closed = timeout(TEST_TIMEOUT, async {
         while client.next_event().await.is_ok() {}
     });
     closed.await.expect("the server closes the connection");

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{connect, connect_with_auth, emit_ok, join, next, next_event_named, send};
 use crate::http::client::{embedded, node, ready};
-use crate::http::conversations::lunch;
+use crate::http::conversations::create_lunch_group;
 use crate::tokens::{token_with_claims, user};
 
 #[tokio::test]
-async fn a_read_on_one_device_clears_the_badge_on_the_others() {
+async fn a_read_on_one_device_clears_the_unread_count_on_the_others() {
     let node = embedded().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut phone) = (connect(&node, "alice").await, connect(&node, "bob").await);
     let laptop = json!({ "token": user("bob"), "deviceId": "laptop" });
     let mut laptop = connect_with_auth(&node, &laptop).await;
@@ -48,9 +48,9 @@ async fn a_read_on_one_device_clears_the_badge_on_the_others() {
 }
 
 #[tokio::test]
-async fn others_see_who_types_and_the_typer_does_not() {
+async fn typing_is_sent_to_the_other_members_only() {
     let node = ready(node().env("PARLOR_TTL__TYPING", "60s")).await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let named = json!({ "token": token_with_claims("alice", &json!({ "name": "Alice" })) });
     let mut alice = connect_with_auth(&node, &named).await;
     let mut bob = connect(&node, "bob").await;
@@ -75,14 +75,17 @@ async fn others_see_who_types_and_the_typer_does_not() {
     // A message ends typing.
     send(&mut alice, "lunch", "Noon?").await;
     assert_eq!(next_event_named(&mut bob, "typing").await["typing"], false);
-    let told = alice.take_queued_events();
-    assert!(told.iter().all(|(name, _)| name != "typing"), "{told:?}");
+    let events = alice.take_queued_events();
+    assert!(
+        events.iter().all(|(name, _)| name != "typing"),
+        "{events:?}"
+    );
 }
 
 #[tokio::test]
-async fn typing_ends_by_itself() {
+async fn typing_ends_after_its_ttl() {
     let node = embedded().await;
-    lunch(&node).await;
+    create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     join(&mut bob, "lunch").await;
     let here = json!({ "conversationId": "lunch" });
@@ -129,9 +132,9 @@ async fn only_presence_changes_of_watched_users_are_delivered() {
     assert_eq!(statuses(&seen), ["bob offline"]);
     emit_ok(&mut bob, "presence:set", json!({ "status": "online" })).await;
     let _carol = connect(&node, "carol").await;
-    let (name, told) = next(&mut alice).await;
+    let (name, body) = next(&mut alice).await;
     assert_eq!(
-        (name.as_str(), statuses(&told)),
+        (name.as_str(), statuses(&body)),
         ("presence", vec!["carol online".into()])
     );
     let many: Vec<String> = (0..1_001).map(|number| format!("u{number}")).collect();
