@@ -1,5 +1,9 @@
-//! [`Error`]: the failures of operations. Each error has one [`ErrorCode`], which each gateway maps to its protocol in
-//! one table.
+//! [`Error`]: the failures of operations.
+//!
+//! Invariants:
+//! 1. Each error has one [`Code`], which each gateway maps to its protocol in one table.
+//! 2. An error of the store or the database is classified once, when it becomes an [`Error`]: unavailable and full can be
+//!    retried, rejected is a bug.
 
 use parlor_store::{StoreErrorClass, classify_error};
 use redis::RedisError;

@@ -1,4 +1,4 @@
-//! [`ErrorCode`]: the closed set of error codes. Clients compare the codes; the texts are for people.
+//! [`Code`]: the closed set of error codes. Clients compare the codes; the texts are for people.
 //!
 //! Invariant: a published code keeps its name and its meaning. Each gateway maps the codes to its protocol in one
 //! table.

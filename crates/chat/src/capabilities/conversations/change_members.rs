@@ -1,4 +1,7 @@
-//! Changes of members: one transaction under the lock of the conversation's row; then the caches are invalidated.
+//! Changes of members: join, remove, add, change a role, mute.
+//!
+//! Invariant: a change is decided and written in one transaction that holds the lock of the conversation's row. Muting
+//! does not change membership and takes no lock.
 
 use super::member_rows::{self, MemberRow};
 use super::model::{ConversationKind, MemberRole, MemberTransition, MembershipChange};

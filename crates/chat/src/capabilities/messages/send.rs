@@ -145,7 +145,7 @@ impl Messages {
         let mut asked = Pipeline::with_capacity(2);
         asked.add_command(cached).add_command(
             self.limits
-                .count_message_call(sender, self.options.rate)
+                .count_message_call(sender, self.options.max_messages_per_window)
                 .cmd(),
         );
         let answered = asked.query_async(&mut self.ctx.store().clone()).await;

@@ -1,4 +1,6 @@
 //! The typing frame between nodes.
+//!
+//! Invariant: a receiver ignores a frame that it cannot decode.
 
 use super::TypingUser;
 use crate::bus::frame::{self, BusFrameKind};

@@ -1,4 +1,6 @@
-//! Reads version, migration and id of a database without changing it.
+//! Reads version, migration and id of a database.
+//!
+//! Invariant: nothing is written, and no file is created.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
-use super::migrations::LATEST;
+use super::migrations::LATEST_MIGRATION;
 use super::open::SELECT_DATABASE_ID;
 use super::options::{DatabaseOptions, DatabaseUrl};
 use super::{Either, on};
@@ -33,7 +35,7 @@ pub struct DatabaseInspection {
 
 impl DatabaseInspection {
     /// The last migration of this program.
-    pub const LATEST: i64 = LATEST;
+    pub const LATEST_MIGRATION: i64 = LATEST_MIGRATION;
 }
 
 /// Inspects a database. Nothing is written and no file is created; `None` if a SQLite file does not exist.

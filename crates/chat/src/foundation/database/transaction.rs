@@ -1,4 +1,6 @@
 //! Write transactions.
+//!
+//! Invariant: a transaction on SQLite holds the write lock from before it begins until after it ends.
 
 use sqlx::{Postgres, Sqlite};
 

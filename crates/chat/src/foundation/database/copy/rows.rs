@@ -74,10 +74,11 @@ pub(super) async fn fetch_page(
     limit: u32,
 ) -> Result<Vec<CellRow>, sqlx::Error> {
     let sql = AssertSqlSafe(table.page_sql(after.is_some()));
+    let columns = table.columns();
     on!(pool, pool => {
         let query = bind_cells!(sqlx::query(sql), after.into_iter().flatten());
         let rows = query.bind(i64::from(limit)).fetch_all(pool).await?;
-        rows.iter().map(|row| read_cells!(row, table.columns)).collect()
+        rows.iter().map(|row| read_cells!(row, columns)).collect()
     })
 }
 

@@ -89,7 +89,7 @@ impl World {
         let frames = bus.subscribe_sharded(channel.as_str());
         let events = bus.subscribe(created.as_str());
         let mut options = ChatOptions::default();
-        options.messages.rate = 10_000;
+        options.messages.max_messages_per_window = 10_000;
         let mut world = Self {
             frames: frames.await.unwrap(),
             events: events.await.unwrap(),

@@ -133,7 +133,7 @@ async fn a_repetition_applies_what_its_first_sender_left(mut world: World) {
 }
 
 async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: World) {
-    world.options.messages.rate = 3;
+    world.options.messages.max_messages_per_window = 3;
     world.nodes[0] = world.start("n0").await;
     send(&world, "alice", message_with_client_id("1", "k"))
         .await
@@ -164,7 +164,7 @@ async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: Wor
 }
 
 async fn rejected_and_repeated_messages_do_not_count_against_the_limit(mut world: World) {
-    world.options.messages.rate = 2;
+    world.options.messages.max_messages_per_window = 2;
     world.nodes[0] = world.start("n0").await;
     for _ in 0..5 {
         assert_eq!(
