@@ -48,7 +48,7 @@ impl Conversations {
         caller: &Caller,
         id: &ConversationId,
     ) -> Result<ConversationRow> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         retry_on_conflict!(self.join_once(caller, id, user))
     }
 

@@ -3,10 +3,10 @@
 //! Invariant: the key caches the position in the member's row and only rises.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
 /// Keys of delivery positions.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "delivery",
     title: "Delivery",
     keys: &[DELIVERED_SEQ],
@@ -19,7 +19,7 @@ const DELIVERED_SEQ: KeySpec = KeySpec::documented(
 )
 .value("`seq`")
 .meaning("highest `seq` that was delivered to the user")
-.sources(&[KeySource::S2Future]);
+.sources(&[SchemaSource::ChatServicePlanned]);
 
 impl Keyspace {
     /// Key of the highest `seq` that was delivered to a user.

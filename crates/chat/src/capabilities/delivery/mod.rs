@@ -6,7 +6,8 @@ use parlor_store::{LuaScript, script};
 
 use crate::api::error::Result;
 use crate::bus::frame::{self, BusFrameKind};
-use crate::context::{ChatContext, duration_millis};
+use crate::clock::duration_millis;
+use crate::context::ChatContext;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
 use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
@@ -27,7 +28,7 @@ pub(crate) async fn rise(
         receipt,
         moved,
     };
-    let mut told = frame::head(BusFrameKind::Receipt, 128);
+    let mut told = frame::start_frame(BusFrameKind::Receipt, 128);
     told.extend(serde_json::to_vec(&change).expect("a receipt can be serialized as JSON"));
     let call = PUBLISH_RECEIPT
         .keys(key)

@@ -25,7 +25,7 @@ use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
 use crate::typing;

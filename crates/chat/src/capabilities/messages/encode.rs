@@ -64,7 +64,7 @@ impl EncodedMessage {
         layout: RecentLayout,
     ) -> Self {
         let text = message.content.len() + JSON_OVERHEAD_BYTES;
-        let mut frame = frame::head(kind, 16 + text);
+        let mut frame = frame::start_frame(kind, 16 + text);
         frame.extend(message.seq.to_be_bytes());
         frame.extend(message.rev.to_be_bytes());
         serde_json::to_writer(&mut frame, message).expect("strings and numbers serialize to JSON");

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, Message, MessageEdit, MessageList, NewMessage};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::ConversationId;
@@ -52,12 +52,12 @@ impl Operation for SendMessage {
         name: "messages.send",
         summary: "Sends a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::ContentTooLarge,
-            Code::TooMany,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::ContentTooLarge,
+            ErrorCode::TooMany,
         ],
     };
     const CREATES: CreatesResource = CreatesResource::IfAbsent;
@@ -115,7 +115,11 @@ impl Operation for ListMessages {
     const INFO: OperationInfo = OperationInfo {
         name: "messages.list",
         summary: "Lists messages of a conversation, oldest first",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = MessageList;
 
@@ -166,10 +170,10 @@ impl Operation for GetMessage {
         name: "messages.get",
         summary: "Returns one message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::NotAMember,
-            Code::NotFound,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+            ErrorCode::NotFound,
         ],
     };
     type Reply = Message;
@@ -215,16 +219,16 @@ impl Operation for EditMessage {
         name: "messages.edit",
         summary: "Edits a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::Forbidden,
-            Code::NotFound,
-            Code::ContentTooLarge,
-            Code::TooMany,
-            Code::EditWindowOver,
-            Code::MessageDeleted,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::Forbidden,
+            ErrorCode::NotFound,
+            ErrorCode::ContentTooLarge,
+            ErrorCode::TooMany,
+            ErrorCode::EditWindowOver,
+            ErrorCode::MessageDeleted,
         ],
     };
     const WRITES_DATABASE: bool = true;
@@ -258,13 +262,13 @@ impl Operation for DeleteMessage {
         name: "messages.delete",
         summary: "Deletes a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::Forbidden,
-            Code::NotFound,
-            Code::EditWindowOver,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::Forbidden,
+            ErrorCode::NotFound,
+            ErrorCode::EditWindowOver,
         ],
     };
     const WRITES_DATABASE: bool = true;
@@ -282,7 +286,7 @@ impl Operation for DeleteMessage {
 /// may change.
 fn require_writer(caller: &Caller, conversation: &str) -> Result<ConversationId> {
     if caller.role == Role::User {
-        caller.user()?;
+        caller.require_user()?;
     }
     caller.require_write_access()?;
     Ok(ConversationId::new(conversation)?)

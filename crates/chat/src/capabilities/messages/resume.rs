@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::Message;
 use crate::api::caller::Caller;
 use crate::api::error::Result;
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::ConversationId;
@@ -52,12 +52,16 @@ impl Operation for CatchUpConversation {
     const INFO: OperationInfo = OperationInfo {
         name: "messages.catch_up",
         summary: "Returns what a member missed in a conversation",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = JoinReply;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<JoinReply> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         let conversation = chat
             .conversations()
             .require_member(caller, &self.conversation_id)

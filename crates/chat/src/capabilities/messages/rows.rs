@@ -7,8 +7,8 @@ use sqlx::{FromRow, Row};
 
 use super::message_row::{MessageRow, message_columns};
 use crate::api::error::Result;
-use crate::context::Timestamp;
-use crate::database::{Database, WriteTransaction, from_db_integer, on, to_db_integer};
+use crate::clock::Timestamp;
+use crate::database::{Database, WriteTransaction, for_backend, from_db_integer, to_db_integer};
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum rows per statement, equal to the length of the recent list.
@@ -156,7 +156,7 @@ pub(super) async fn find_before(
     before: u64,
     limit: u64,
 ) -> Result<Option<HeadAndRows>> {
-    on!(database.reader(), pool => {
+    for_backend!(database.reader(), pool => {
         let query = sqlx::query(SELECT_BEFORE).bind(conversation.as_str());
         let query = query.bind(to_db_integer(before)).bind(to_db_integer(limit.min(RECENT_LIST_LEN)));
         parse_head_and_rows!(query.fetch_all(pool).await?)
@@ -171,7 +171,7 @@ pub(super) async fn find_between(
     before: u64,
 ) -> Result<Option<HeadAndRows>> {
     debug_assert!(before.saturating_sub(after) <= RECENT_LIST_LEN + 1);
-    on!(database.reader(), pool => {
+    for_backend!(database.reader(), pool => {
         let query = sqlx::query(SELECT_BETWEEN).bind(conversation.as_str());
         let query = query.bind(to_db_integer(after)).bind(to_db_integer(before));
         parse_head_and_rows!(query.fetch_all(pool).await?)
@@ -184,7 +184,7 @@ pub(super) async fn last_seq_before(
     conversation: &ConversationId,
     moment: u64,
 ) -> Result<u64> {
-    let seq: Option<i64> = on!(database.reader(), pool => {
+    let seq: Option<i64> = for_backend!(database.reader(), pool => {
         let query = sqlx::query_scalar(SELECT_LAST_SEQ_BEFORE).bind(conversation.as_str());
         query.bind(to_db_integer(moment)).fetch_optional(pool).await?
     });
@@ -198,7 +198,7 @@ pub(super) async fn find_by_client_id(
     sender: &UserId,
     client_id: &str,
 ) -> Result<Option<MessageRow>> {
-    let row = on!(database.reader(), pool => {
+    let row = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(SELECT_BY_CLIENT_ID).bind(conversation.as_str());
         query.bind(sender.as_str()).bind(client_id).fetch_optional(pool).await?
     });
@@ -213,7 +213,7 @@ pub(super) async fn changed(
     hidden: u64,
     limit: u64,
 ) -> Result<Vec<MessageRow>> {
-    let rows = on!(database.reader(), pool => {
+    let rows = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(CHANGED).bind(conversation.as_str()).bind(to_db_integer(rev));
         query.bind(to_db_integer(hidden)).bind(to_db_integer(limit)).fetch_all(pool).await?
     });
@@ -228,7 +228,7 @@ pub(super) async fn find_changed_in_range(
     (after, last): (u64, u64),
     limit: u64,
 ) -> Result<Vec<MessageRow>> {
-    let rows = on!(database.reader(), pool => {
+    let rows = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(SELECT_CHANGED_IN_RANGE).bind(conversation.as_str());
         let query = query.bind(to_db_integer(rev)).bind(to_db_integer(after)).bind(to_db_integer(last));
         query.bind(to_db_integer(limit)).fetch_all(pool).await?
@@ -242,7 +242,7 @@ pub(super) async fn last_unchanged_rev(
     conversation: &ConversationId,
     seq: u64,
 ) -> Result<u64> {
-    let rev: Option<i64> = on!(database.reader(), pool => {
+    let rev: Option<i64> = for_backend!(database.reader(), pool => {
         let query = sqlx::query_scalar(SELECT_LAST_UNCHANGED_REV).bind(conversation.as_str());
         query.bind(to_db_integer(seq)).fetch_optional(pool).await?
     });
@@ -256,7 +256,7 @@ pub(super) async fn find_visibility(
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<Option<(String, Option<u64>)>> {
-    let row: Option<(String, Option<i64>)> = on!(database.reader(), pool => {
+    let row: Option<(String, Option<i64>)> = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(SELECT_VISIBILITY).bind(conversation.as_str());
         query.bind(user.as_str()).fetch_optional(pool).await?
     });
@@ -271,7 +271,7 @@ pub(super) async fn find_active_conversations(
     after: &str,
     limit: u64,
 ) -> Result<Vec<(ConversationId, u64)>> {
-    let found: Vec<(String, i64)> = on!(database.reader(), pool => {
+    let found: Vec<(String, i64)> = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(SELECT_ACTIVE_CONVERSATIONS).bind(min_message_id(from)).bind(min_message_id(to));
         query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
     });
@@ -289,7 +289,7 @@ pub(super) async fn find_active_members(
     after: &str,
     limit: u64,
 ) -> Result<Vec<UserId>> {
-    let found: Vec<String> = on!(database.reader(), pool => {
+    let found: Vec<String> = for_backend!(database.reader(), pool => {
         let query = sqlx::query_scalar(SELECT_ACTIVE_MEMBERS).bind(to_db_integer(most));
         let query = query.bind(min_message_id(from)).bind(min_message_id(to));
         query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
@@ -305,7 +305,7 @@ pub(super) async fn find_changed_in_period(
     (from, to): (Timestamp, Timestamp),
     after: &str,
 ) -> Result<Vec<MessageRow>> {
-    let rows = on!(database.reader(), pool => {
+    let rows = for_backend!(database.reader(), pool => {
         let query = sqlx::query_as(SELECT_CHANGED_IN_PERIOD).bind(to_db_integer(from.as_millis())).bind(after);
         query.bind(to_db_integer(to.as_millis())).bind(to_db_integer(RECENT_LIST_LEN)).fetch_all(pool).await?
     });
@@ -324,7 +324,7 @@ pub(super) async fn lock_and_bump_rev(
     tx: &mut WriteTransaction,
     conversation: &ConversationId,
 ) -> Result<Option<u64>> {
-    let rev: Option<i64> = on!(tx.connection(), c => {
+    let rev: Option<i64> = for_backend!(tx.connection(), c => {
         sqlx::query_scalar(BUMP_REV).bind(conversation.as_str()).fetch_optional(c).await?
     });
     Ok(rev.map(from_db_integer))
@@ -336,7 +336,7 @@ pub(super) async fn find_one(
     conversation: &ConversationId,
     seq: u64,
 ) -> Result<Option<MessageRow>> {
-    let row = on!(tx.connection(), c => {
+    let row = for_backend!(tx.connection(), c => {
         let query = sqlx::query_as(SELECT_ONE).bind(conversation.as_str());
         query.bind(to_db_integer(seq)).fetch_optional(c).await?
     });
@@ -349,7 +349,7 @@ pub(super) async fn role(
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<Option<String>> {
-    let role = on!(tx.connection(), c => {
+    let role = for_backend!(tx.connection(), c => {
         let query = sqlx::query_scalar(MEMBER).bind(conversation.as_str());
         query.bind(user.as_str()).fetch_optional(c).await?
     });
@@ -371,7 +371,7 @@ pub(super) async fn edit(
     seq: u64,
     edited: &EditedColumns<'_>,
 ) -> Result<MessageRow> {
-    let row = on!(tx.connection(), c => {
+    let row = for_backend!(tx.connection(), c => {
         let query = sqlx::query_as(EDIT).bind(edited.content).bind(edited.metadata);
         let query = query.bind(to_db_integer(edited.at.as_millis())).bind(to_db_integer(edited.rev));
         query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
@@ -387,7 +387,7 @@ pub(super) async fn delete(
     at: Timestamp,
     rev: u64,
 ) -> Result<MessageRow> {
-    let row = on!(tx.connection(), c => {
+    let row = for_backend!(tx.connection(), c => {
         let query = sqlx::query_as(DELETE).bind(to_db_integer(at.as_millis())).bind(to_db_integer(rev));
         query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
     });

@@ -53,7 +53,7 @@ impl Messages {
         conversation: &ConversationId,
         new: NewMessage,
     ) -> Result<Sent> {
-        let sender = caller.user()?;
+        let sender = caller.require_user()?;
         let begun = Box::pin(self.validate_and_queue(caller, sender, conversation, new)).await?;
         let (queued, counted) = match begun {
             SendProgress::Queued(queued, counted) => (queued, counted),

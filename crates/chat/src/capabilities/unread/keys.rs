@@ -4,10 +4,10 @@
 //! internal hash.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource};
 
 /// Keys of unread counts.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "unread",
     title: "Unread",
     keys: &[UNREAD_COUNTER, UNREAD_TOTAL, UNREAD_STATE],
@@ -17,13 +17,13 @@ const UNREAD_COUNTER: KeySpec =
     KeySpec::documented("unread:{user}:{conv}", KeyKind::Counter, KeyTtl::Never)
         .value("number")
         .meaning("unread messages of the user in the conversation; deleted when read")
-        .sources(&[KeySource::S2]);
+        .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_TOTAL: KeySpec =
     KeySpec::documented("unread:{user}:total", KeyKind::Counter, KeyTtl::Never)
         .value("number")
         .meaning("unread messages of the user in all conversations that are not muted")
-        .sources(&[KeySource::S2]);
+        .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_STATE: KeySpec =
     KeySpec::internal("parlor:unread:{user}", KeyKind::Hash, KeyTtl::Fixed(30 * 86_400))

@@ -11,7 +11,7 @@ use sqlx::FromRow;
 
 use super::count;
 use crate::api::error::Result;
-use crate::database::{Database, Either, on, to_db_integer, write_statement};
+use crate::database::{Database, PerBackend, for_backend, to_db_integer, write_statement};
 use crate::ids::{ConversationId, UserId};
 
 /// Users per statement.
@@ -196,7 +196,7 @@ pub(super) async fn find_positions_of_users(
     let Some(first) = users.first() else {
         return Ok(Vec::new());
     };
-    let rows = on!(database.reader(), pool => {
+    let rows = for_backend!(database.reader(), pool => {
         let mut query = sqlx::query_as(SELECT_POSITIONS_OF_USERS);
         for nth in 0..USERS_PER_STATEMENT {
             query = query.bind(users.get(nth).unwrap_or(first).as_str());
@@ -212,7 +212,7 @@ pub(super) async fn find_position(
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<Option<MemberPosition>> {
-    Ok(on!(database.reader(), pool =>
+    Ok(for_backend!(database.reader(), pool =>
         sqlx::query_as(SELECT_POSITION).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
@@ -221,7 +221,7 @@ pub(super) async fn find_positions_with_mentions(
     database: &Database,
     user: &UserId,
 ) -> Result<Vec<PositionWithMentions>> {
-    Ok(on!(database.reader(), pool =>
+    Ok(for_backend!(database.reader(), pool =>
         sqlx::query_as(SELECT_POSITIONS_WITH_MENTIONS).bind(user.as_str()).fetch_all(pool).await?))
 }
 
@@ -232,7 +232,7 @@ pub(super) async fn find_position_with_total(
     user: &UserId,
     now: u64,
 ) -> Result<Option<PositionWithTotal>> {
-    Ok(on!(database.reader(), pool =>
+    Ok(for_backend!(database.reader(), pool =>
         sqlx::query_as(SELECT_POSITION_WITH_TOTAL).bind(to_db_integer(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
 }
 
@@ -277,7 +277,7 @@ pub(super) async fn mark_unread(
 ) -> Result<()> {
     let below = to_db_integer(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
+    for_backend!(tx.connection(), c => {
         sqlx::query(LOCK_POSITION).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
         sqlx::query(UPDATE_UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
     });
@@ -306,7 +306,7 @@ pub(super) async fn find_expired_mutes(
     now: u64,
     most: u32,
 ) -> Result<Vec<MemberPosition>> {
-    Ok(on!(database.reader(), pool =>
+    Ok(for_backend!(database.reader(), pool =>
         sqlx::query_as(SELECT_EXPIRED_MUTES).bind(to_db_integer(now)).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
@@ -324,15 +324,15 @@ pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -
     }
     match database.pools() {
         // One transaction per row: a transaction over many conversations would hold row locks that block their senders.
-        Either::Postgres(pool) => {
+        PerBackend::Postgres(pool) => {
             for position in ended {
                 forget!(position, pool);
             }
         }
-        Either::Sqlite(_) => {
+        PerBackend::Sqlite(_) => {
             let mut tx = database.begin().await?;
             for position in ended {
-                on!(tx.connection(), c => {
+                for_backend!(tx.connection(), c => {
                     forget!(position, c);
                 });
             }
@@ -349,14 +349,14 @@ pub(super) async fn receipts(
     after: &str,
     most: u32,
 ) -> Result<Vec<ReceiptRow>> {
-    Ok(on!(database.reader(), pool =>
+    Ok(for_backend!(database.reader(), pool =>
         sqlx::query_as(RECEIPTS).bind(conversation.as_str()).bind(after).bind(i64::from(most)).fetch_all(pool).await?))
 }
 
 /// Reads users who are members of a conversation, ordered by id.
 pub(super) async fn users(database: &Database, after: &str, most: usize) -> Result<Vec<UserId>> {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows: Vec<(String,)> = on!(database.reader(), pool =>
+    let rows: Vec<(String,)> = for_backend!(database.reader(), pool =>
         sqlx::query_as(USERS).bind(after).bind(most).fetch_all(pool).await?);
     rows.into_iter()
         .map(|(user,)| Ok(UserId::new(user)?))
@@ -365,7 +365,7 @@ pub(super) async fn users(database: &Database, after: &str, most: usize) -> Resu
 
 /// Counts users who are members of a conversation.
 pub(super) async fn count_users(database: &Database) -> Result<u64> {
-    let (users,): (i64,) = on!(database.reader(), pool =>
+    let (users,): (i64,) = for_backend!(database.reader(), pool =>
         sqlx::query_as(COUNT_USERS).fetch_one(pool).await?);
     Ok(users.unsigned_abs())
 }

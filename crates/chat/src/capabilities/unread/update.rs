@@ -149,7 +149,7 @@ fn update_call(
         .arg(ctx.store().current_epoch())
         .arg(UNREAD_STATE_TTL_MS)
         .arg(ctx.store().bus().publish_command())
-        .arg(&frame::head(BusFrameKind::UnreadChanged, 0)[..])
+        .arg(&frame::start_frame(BusFrameKind::UnreadChanged, 0)[..])
         .arg(conversation);
     for (user, step) in steps {
         call = step.append_args(call.arg(keys.user_channel(user)));

@@ -1,16 +1,16 @@
 //! Code for both backends: one value per backend, statements that run on either, conversions of integers.
 
 /// Compiles an expression or block for each backend:
-/// `on!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
-macro_rules! on {
+/// `for_backend!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
+macro_rules! for_backend {
     ($either:expr, $it:pat => $body:expr) => {
         match $either {
-            $crate::database::Either::Sqlite($it) => $body,
-            $crate::database::Either::Postgres($it) => $body,
+            $crate::database::PerBackend::Sqlite($it) => $body,
+            $crate::database::PerBackend::Postgres($it) => $body,
         }
     };
 }
-pub(crate) use on;
+pub(crate) use for_backend;
 
 /// Runs a single writing statement. On PostgreSQL this is one round trip; on SQLite the statement runs in a transaction
 /// that holds the write lock:
@@ -19,10 +19,10 @@ macro_rules! write_statement {
     ($database:expr, $it:ident => $body:expr) => {
         match $database.pools() {
             // A single statement is a transaction by itself.
-            $crate::database::Either::Postgres($it) => $body,
-            $crate::database::Either::Sqlite(_) => {
+            $crate::database::PerBackend::Postgres($it) => $body,
+            $crate::database::PerBackend::Sqlite(_) => {
                 let mut tx = $database.begin().await?;
-                let $crate::database::Either::Sqlite($it) = tx.connection() else {
+                let $crate::database::PerBackend::Sqlite($it) = tx.connection() else {
                     unreachable!("a transaction has the backend of its database")
                 };
                 let changed = $body;
@@ -46,7 +46,7 @@ pub(crate) fn from_db_integer(value: i64) -> u64 {
 
 /// One value for SQLite and another one for PostgreSQL.
 #[derive(Debug, Clone, Copy)]
-pub enum Either<S, P> {
+pub enum PerBackend<S, P> {
     /// The value for SQLite.
     Sqlite(S),
     /// The value for PostgreSQL.

@@ -13,7 +13,7 @@ use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::migrations::LATEST_MIGRATION;
 use super::open::SELECT_DATABASE_ID;
 use super::options::{DatabaseOptions, DatabaseUrl};
-use super::{Either, on};
+use super::{PerBackend, for_backend};
 
 /// Oldest supported major version of PostgreSQL.
 pub const MIN_POSTGRES_VERSION: u32 = 13;
@@ -62,7 +62,7 @@ async fn sqlite(path: &std::path::Path) -> Result<DatabaseInspection, sqlx::Erro
         version: "SELECT sqlite_version()",
         is_initialized: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'",
     };
-    run_inspection(Either::Sqlite(connection), &questions).await
+    run_inspection(PerBackend::Sqlite(connection), &questions).await
 }
 
 async fn postgres(
@@ -75,7 +75,7 @@ async fn postgres(
         version: "SHOW server_version",
         is_initialized: "SELECT COUNT(to_regclass('parlor'))",
     };
-    run_inspection(Either::Postgres(connection), &questions).await
+    run_inspection(PerBackend::Postgres(connection), &questions).await
 }
 
 /// Statements that differ between the backends.
@@ -86,10 +86,10 @@ struct InspectionQueries {
 }
 
 async fn run_inspection(
-    connection: Either<SqliteConnection, PgConnection>,
+    connection: PerBackend<SqliteConnection, PgConnection>,
     ask: &InspectionQueries,
 ) -> Result<DatabaseInspection, sqlx::Error> {
-    on!(connection, mut connection => {
+    for_backend!(connection, mut connection => {
         let c = &mut connection;
         let version: String = sqlx::query_scalar(ask.version).fetch_one(&mut *c).await?;
         let used: i64 = sqlx::query_scalar(ask.is_initialized).fetch_one(&mut *c).await?;

@@ -56,21 +56,21 @@ impl KeyKind {
 
 named_enum! {
     /// The documented schema that a key comes from. The reference describes the schemas by these names.
-    pub enum KeySource {
+    pub enum SchemaSource {
         /// Key design of a chat application.
-        S0 = "S0",
+        ChatApp = "S0",
         /// Key structure of a rooms service.
-        S1 = "S1",
+        Rooms = "S1",
         /// Schema of a chat service.
-        S2 = "S2",
+        ChatService = "S2",
         /// Planned keys of the chat service's schema.
-        S2Future = "S2, future list",
+        ChatServicePlanned = "S2, future list",
         /// Data model of a user status service.
-        S3 = "S3",
+        UserStatus = "S3",
         /// Schema of a home-assistant backend.
-        S4 = "S4",
+        HomeAssistant = "S4",
         /// Parlor's own.
-        Ours = "ours",
+        Parlor = "ours",
     }
 }
 
@@ -134,7 +134,7 @@ pub struct KeySpec {
     /// Description for the reference.
     pub meaning: &'static str,
     /// Documented schemas that the key comes from.
-    pub sources: &'static [KeySource],
+    pub sources: &'static [SchemaSource],
     /// True if only Parlor may read the key.
     pub internal: bool,
     /// Layout that the key belongs to.
@@ -158,7 +158,7 @@ impl KeySpec {
 
     /// An internal key, which only Parlor reads.
     pub(crate) const fn internal(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
-        let mut spec = Self::documented(pattern, kind, ttl).sources(&[KeySource::Ours]);
+        let mut spec = Self::documented(pattern, kind, ttl).sources(&[SchemaSource::Parlor]);
         spec.internal = true;
         spec
     }
@@ -181,7 +181,7 @@ impl KeySpec {
     }
 
     /// Sets the schemas that the key comes from.
-    pub(crate) const fn sources(mut self, sources: &'static [KeySource]) -> Self {
+    pub(crate) const fn sources(mut self, sources: &'static [SchemaSource]) -> Self {
         self.sources = sources;
         self
     }

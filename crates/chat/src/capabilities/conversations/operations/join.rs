@@ -58,7 +58,7 @@ impl Operation for LeaveConversation {
     type Reply = RemovedMember;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<RemovedMember> {
-        let user_id = caller.user()?.clone();
+        let user_id = caller.require_user()?.clone();
         let conversation_id = ConversationId::new(&self.conversation_id)?;
         let conversations = chat.conversations();
         let removed = conversations.remove_member(caller, &conversation_id, &user_id);

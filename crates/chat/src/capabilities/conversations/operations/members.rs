@@ -9,7 +9,7 @@ use super::super::{Conversations, MemberRow};
 use super::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::api::pagination;
 use crate::chat::Chat;
@@ -17,17 +17,21 @@ use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// Error codes of operations that change members.
-pub(super) const MEMBER_CHANGE_CODES: &[Code] = &[
-    Code::InvalidId,
-    Code::UserRequired,
-    Code::ReadOnlySession,
-    Code::NotAMember,
-    Code::NotFound,
-    Code::Forbidden,
+pub(super) const MEMBER_CHANGE_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::UserRequired,
+    ErrorCode::ReadOnlySession,
+    ErrorCode::NotAMember,
+    ErrorCode::NotFound,
+    ErrorCode::Forbidden,
 ];
 
 /// Error codes of operations that read members.
-const MEMBER_READ_CODES: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
+const MEMBER_READ_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::NotAMember,
+    ErrorCode::NotFound,
+];
 
 /// Lists the members of a conversation, ordered by user id. For its members, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -230,13 +234,17 @@ impl Operation for IsMember {
     const INFO: OperationInfo = OperationInfo {
         name: "members.is_member",
         summary: "Returns whether a user is a member of a conversation, from the cache",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = IsMemberReply;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<IsMemberReply> {
         let user = match self.user_id.as_str() {
-            "" => caller.user()?.clone(),
+            "" => caller.require_user()?.clone(),
             user => UserId::new(user)?,
         };
         let conversations = chat.conversations();

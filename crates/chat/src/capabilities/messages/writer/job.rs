@@ -238,7 +238,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::api::caller::Role;
-    use crate::context::Timestamp;
+    use crate::clock::Timestamp;
     use crate::ids::{ConversationId, UserId};
 
     pub fn draft(content: &str) -> MessageDraft {

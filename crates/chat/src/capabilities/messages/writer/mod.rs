@@ -29,8 +29,8 @@ pub(super) use self::job::{CommittedMessage, PendingReply};
 use super::Message;
 use crate::api::caller::Role;
 use crate::api::error::{Error, Result};
-use crate::context::Timestamp;
-use crate::database::{Database, Either, MESSAGE_WRITER_CONNECTIONS};
+use crate::clock::Timestamp;
+use crate::database::{Database, MESSAGE_WRITER_CONNECTIONS, PerBackend};
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum messages per commit.
@@ -124,8 +124,8 @@ impl MessageWriter {
         let timeout = database.options().timeout;
         let (end, drained) = watch::channel(());
         let queues = match database.pools() {
-            Either::Sqlite(_) => vec![sqlite::drained_signal(database, after, end)],
-            Either::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
+            PerBackend::Sqlite(_) => vec![sqlite::drained_signal(database, after, end)],
+            PerBackend::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
                 .map(|_| {
                     let after = Arc::clone(&after);
                     postgres::start(pool.clone(), timeout, after, end.clone())

@@ -15,7 +15,7 @@ mod tables;
 pub use self::compare::TableComparison;
 use self::rows::CopyPool;
 pub use self::tables::{CopyTable, TABLES};
-use super::{DatabaseOpenError, DatabaseOptions, on};
+use super::{DatabaseOpenError, DatabaseOptions, for_backend};
 
 /// Prefix of the id of an incomplete copy.
 const INCOMPLETE_PREFIX: &str = "copying:";
@@ -197,14 +197,14 @@ impl DatabaseCopy {
     /// Marks the copy as complete, so that servers may start on it.
     pub async fn complete(&self) -> Result<(), DatabaseCopyError> {
         let target = self.target()?;
-        let done = on!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
+        let done = for_backend!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
         done.map_err(|error| self.target_error(error))
     }
 
     /// Closes both databases.
     pub async fn close(self) {
         for pool in std::iter::once(self.source).chain(self.target) {
-            on!(pool, pool => pool.close().await);
+            for_backend!(pool, pool => pool.close().await);
         }
     }
 

@@ -11,8 +11,8 @@ use sqlx::{PgPool, SqlitePool};
 use super::super::inspect::{connect_once, inspect, to_open_error};
 use super::super::open::migrate;
 use super::super::{
-    DatabaseErrorKind, DatabaseInspection, DatabaseOpenError, DatabaseOptions, DatabaseUrl, Either,
-    classify_error, migrations, on,
+    DatabaseErrorKind, DatabaseInspection, DatabaseOpenError, DatabaseOptions, DatabaseUrl,
+    PerBackend, classify_error, for_backend, migrations,
 };
 use super::rows::{self, CopyPool};
 use super::{CopyMode, CopyProgress, DatabaseCopy, DatabaseCopyError, TABLES, incomplete_copy_id};
@@ -130,7 +130,7 @@ async fn open_source(
                 .map_err(|error| to_source_error(url, error))?;
             let probed = sqlx::query(PROBE).fetch_one(&pool).await;
             probed.map_err(|error| to_source_error(url, error))?;
-            Ok(Either::Sqlite(pool))
+            Ok(PerBackend::Sqlite(pool))
         }
         DatabaseUrl::Postgres(address) => {
             let address = address.as_ref().clone();
@@ -144,7 +144,7 @@ async fn open_source(
             if servers > 0 && !allow_in_use {
                 return Err(DatabaseCopyError::SourceInUse(url.to_owned()));
             }
-            Ok(Either::Postgres(pool))
+            Ok(PerBackend::Postgres(pool))
         }
     }
 }
@@ -171,19 +171,19 @@ async fn open_target(
             let options = options
                 .journal_mode(SqliteJournalMode::Wal)
                 .busy_timeout(BUSY_TIMEOUT);
-            Either::Sqlite(open_sqlite(options).await.map_err(unopened)?)
+            PerBackend::Sqlite(open_sqlite(options).await.map_err(unopened)?)
         }
         DatabaseUrl::Postgres(address) => {
             let pool = open_postgres(address.as_ref().clone(), to.timeout).await;
-            Either::Postgres(pool.map_err(unopened)?)
+            PerBackend::Postgres(pool.map_err(unopened)?)
         }
     };
     if state == CopyProgress::NotStarted {
         match &pool {
-            Either::Sqlite(pool) => migrate(&migrations::sqlite(), pool, url).await?,
-            Either::Postgres(pool) => migrate(&migrations::postgres(), pool, url).await?,
+            PerBackend::Sqlite(pool) => migrate(&migrations::sqlite(), pool, url).await?,
+            PerBackend::Postgres(pool) => migrate(&migrations::postgres(), pool, url).await?,
         }
-        let marked = on!(&pool, pool => sqlx::query(INSERT_DATABASE_ID).bind(incomplete_id).execute(pool).await.map(drop));
+        let marked = for_backend!(&pool, pool => sqlx::query(INSERT_DATABASE_ID).bind(incomplete_id).execute(pool).await.map(drop));
         marked.map_err(unopened)?;
     }
     Ok(pool)

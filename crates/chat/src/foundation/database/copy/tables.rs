@@ -176,7 +176,7 @@ fn placeholder_list(first: usize, count: usize) -> String {
 mod tests {
     use sqlx::Row as _;
 
-    use super::super::super::{Database, DatabaseOptions, DatabaseUrl, Either};
+    use super::super::super::{Database, DatabaseOptions, DatabaseUrl, PerBackend};
     use super::*;
 
     #[tokio::test]
@@ -186,7 +186,7 @@ mod tests {
         let database = Database::open(DatabaseOptions::new(url))
             .await
             .expect("open");
-        let Either::Sqlite(pool) = database.reader() else {
+        let PerBackend::Sqlite(pool) = database.reader() else {
             panic!("a SQLite");
         };
         let columns = "

@@ -1,7 +1,7 @@
 //! Keys of a foreign type or with unexpected content.
 
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::limits::RateLimitAlgorithm::{self, Fixed, Gcra, Sliding};
 
 use super::fixture::{LimitsFixture, WINDOW, allowed, check, check_cost, id, limit, refused, user};
@@ -18,7 +18,7 @@ on_every_engine! {
 
 /// Asserts that the error names the key.
 fn must_name(error: &Error, key: &parlor_chat::keys::Key) {
-    assert_eq!(error.code(), Code::Internal);
+    assert_eq!(error.code(), ErrorCode::Internal);
     let cause = std::error::Error::source(error).unwrap().to_string();
     assert!(cause.contains(key.as_str()), "{cause}");
     assert!(cause.contains("delete it"), "{cause}");
