@@ -21,6 +21,7 @@ use crate::ids::{ConversationId, UserId};
 /// The direct conversation of two users exists once: creating it again returns the existing one.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({ "id": "c42", "kind": "group", "title": "Lunch", "members": ["bob"], "open": true }))]
 pub struct CreateConversation {
     /// Id of the new conversation. Default: a generated UUID. The id of a deleted conversation cannot be used again.
     #[serde(default)]
