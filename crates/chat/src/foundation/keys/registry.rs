@@ -4,9 +4,7 @@
 
 use super::planned;
 use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
-use crate::{
-    bus, conversations, delivery, limits, messages, nodes, presence, sessions, typing, unread,
-};
+use crate::{bus, conversations, limits, messages, nodes, presence, sessions, typing, unread};
 
 /// The key groups that Parlor uses, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
@@ -17,7 +15,6 @@ pub static KEY_GROUPS: &[KeyGroup] = &[
     unread::keys::CAPABILITY,
     limits::keys::CAPABILITY,
     sessions::keys::CAPABILITY,
-    delivery::keys::CAPABILITY,
     bus::keys::CAPABILITY,
     nodes::keys::CAPABILITY,
 ];
