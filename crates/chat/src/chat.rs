@@ -107,10 +107,10 @@ impl Chat {
             self.typing.start_background_tasks(),
             self.sessions.start_background_tasks(),
             self.conversations.start_background_tasks(),
-            self.unread.tick(),
-            self.messages.tick(),
+            self.unread.start_background_tasks(),
+            self.messages.start_background_tasks(),
             self.store_binding.start_background_tasks(),
-            self.live.tick(),
+            self.live.start_background_tasks(),
         ])
     }
 

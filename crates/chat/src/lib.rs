@@ -20,9 +20,7 @@ pub use foundation::background::BackgroundTasks;
 pub use options::{ChatOptions, MessageOptions, SessionOptions};
 
 // Short paths: `parlor_chat::presence::Presence`, `parlor_chat::keys::Keyspace`.
-pub use capabilities::{
-    conversations, delivery, limits, live, messages, presence, sessions, typing, unread,
-};
+pub use capabilities::{conversations, limits, live, messages, presence, sessions, typing, unread};
 #[cfg(test)]
 pub(crate) use foundation::script_parity;
 pub(crate) use foundation::{

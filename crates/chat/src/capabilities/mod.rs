@@ -1,7 +1,6 @@
 //! The capabilities of Parlor: one folder each.
 
 pub mod conversations;
-pub mod delivery;
 pub mod limits;
 pub mod live;
 pub mod messages;

@@ -32,6 +32,12 @@ impl Timestamp {
         Self(self.0.saturating_add(duration_millis(time)))
     }
 
+    /// The time earlier by a duration, at the earliest 1970.
+    #[must_use]
+    pub fn saturating_sub(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(duration_millis(time)))
+    }
+
     /// Returns a new UUIDv7 with this timestamp. The random bits come from the thread-local generator, because the
     /// generator of the operating system costs one system call per id.
     pub fn new_uuid_v7(self) -> Uuid {

@@ -111,7 +111,7 @@ impl From<SentMessage> for SendMessageResponse {
     fn from(sent: SentMessage) -> Self {
         Self {
             message: Some(sent.message.into()),
-            repeated_send: sent.repeated,
+            repeated_send: sent.is_duplicate,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::context::duration_millis;
+use parlor_chat::clock::duration_millis;
 use parlor_socketio::{DisconnectReason, EncodedEvent};
 use tokio::time::{MissedTickBehavior, interval};
 

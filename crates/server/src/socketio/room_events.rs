@@ -2,6 +2,7 @@
 
 use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
+use parlor_chat::unread::ReceiptKind;
 use parlor_socketio::EncodedEvent;
 
 use super::bodies::ReceiptUpdate;
@@ -47,25 +48,18 @@ impl ConversationSubscriber for JoinedConversation {
                 let position = EventPosition::UndeliveredChange { seq, rev };
                 send(change_event_name(*deleted), position, json);
             }
-            ConversationEvent::ReceiptMoved {
-                delivered,
-                read,
-                change,
-            } => {
+            ConversationEvent::ReceiptMoved(change) => {
                 let receipt = &change.receipt;
-                for (has_moved, name, seq) in [
-                    (*delivered, "message:delivered", receipt.delivered_seq),
-                    (*read, "message:read", receipt.read_seq),
-                ] {
-                    if has_moved {
-                        let update = encode_json(&ReceiptUpdate {
-                            conversation_id: self.id.clone(),
-                            user_id: receipt.user_id.clone(),
-                            seq,
-                        });
-                        send(name, EventPosition::Unordered, &update);
-                    }
-                }
+                let (name, seq) = match change.moved {
+                    ReceiptKind::Delivered => ("message:delivered", receipt.delivered_seq),
+                    ReceiptKind::Read => ("message:read", receipt.read_seq),
+                };
+                let update = encode_json(&ReceiptUpdate {
+                    conversation_id: self.id.clone(),
+                    user_id: receipt.user_id.clone(),
+                    seq,
+                });
+                send(name, EventPosition::Unordered, &update);
             }
             ConversationEvent::TypingChanged(change) => {
                 // A typing event is useless after a reconnect, so replay buffers do not keep it.

@@ -52,7 +52,9 @@ use crate::presence::Presence;
 use crate::unread::Unread;
 
 pub(crate) use self::member_rows::MemberRow;
-pub(crate) use self::model::{MembersChangedFrame, MembershipChangedFrame};
+pub(crate) use self::model::{
+    MAX_LISTED_PARTICIPANTS, MembersChangedFrame, MembershipChangedFrame,
+};
 
 pub use self::model::{
     Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberRole,

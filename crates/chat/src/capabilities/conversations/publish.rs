@@ -95,11 +95,14 @@ impl Conversations {
         if !joined.is_empty() {
             let counted = self
                 .unread
-                .apply_joined(conversation, &joined, version, change.last_seq);
+                .add_members(conversation, &joined, version, change.last_seq);
             log_failure("add the unread counters of new members", &counted.await);
         }
         for left in users_with(|it| *it == MemberTransition::Left).chunks(MAX_USERS_PER_PIPELINE) {
-            let counted = self.unread.left(conversation, left, version).await;
+            let counted = self
+                .unread
+                .remove_members(conversation, left, version)
+                .await;
             log_failure("remove the unread counters of former members", &counted);
         }
     }

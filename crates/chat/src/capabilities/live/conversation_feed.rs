@@ -23,19 +23,14 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use parlor_store::{BusEvent, BusListener};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use tokio::sync::Notify;
 
-use super::model::{ConversationEvent, ConversationSubscriber};
+use super::apply_frame::FrameOutcome;
+use super::model::ConversationSubscriber;
 use super::revision_cursor::RevisionCursor;
 use super::{LiveUpdates, resync};
-use crate::bus::frame::{BusFrame, BusFrameKind};
-use crate::conversations::MembersChangedFrame;
 use crate::ids::{ConversationId, UserId};
-use crate::messages::decode_message_frame;
-use crate::typing::{self, TypingUser};
-use crate::unread::{ReceiptChange, ReceiptKind};
+use crate::typing::TypingUser;
 
 /// Maximum number of frames, and of their bytes, that a feed holds.
 const MAX_HELD_FRAMES: usize = 1_024;
@@ -76,16 +71,6 @@ pub(super) struct HeldFrames {
     pub(super) resync_again: bool,
     /// Receipts may have been lost. No later frame makes up for a lost receipt.
     pub(super) receipts_lost: bool,
-}
-
-/// Result of handling a frame.
-enum FrameOutcome {
-    /// The frame was delivered or is not relevant.
-    Handled,
-    /// A message or change before it was not delivered.
-    GapBefore,
-    /// The event must be read from the database.
-    NeedsResync,
 }
 
 impl HeldFrames {
@@ -175,206 +160,23 @@ impl ConversationFeed {
         let Some(mut held) = state.held_frames.take() else {
             return true;
         };
-        let mut whole = !held.resync_again;
+        let mut is_complete = !held.resync_again;
         held.resync_again = false;
-        while whole && let Some(frame) = held.frames.pop_front() {
+        while is_complete && let Some(frame) = held.frames.pop_front() {
             held.bytes -= frame.len();
             match self.apply_frame(state, &frame) {
                 FrameOutcome::Handled => {}
                 FrameOutcome::GapBefore => {
                     held.bytes += frame.len();
                     held.frames.push_front(frame);
-                    whole = false;
+                    is_complete = false;
                 }
-                FrameOutcome::NeedsResync => whole = false,
+                FrameOutcome::NeedsResync => is_complete = false,
             }
         }
-        if !whole {
+        if !is_complete {
             state.held_frames = Some(held);
         }
-        whole
-    }
-
-    fn apply_frame(&self, state: &mut FeedState, frame: &[u8]) -> FrameOutcome {
-        let (kind, body) = match BusFrame::from(frame) {
-            BusFrame::Known(kind, body) => (kind, body),
-            BusFrame::UnknownKind => return FrameOutcome::Handled,
-            BusFrame::UnknownVersion => return FrameOutcome::NeedsResync,
-        };
-        if state.is_deleted {
-            return FrameOutcome::Handled;
-        }
-        let taken = match kind {
-            BusFrameKind::MessageCreated => self.apply_created(state, body),
-            BusFrameKind::MessageChanged => self.apply_changed(state, body),
-            BusFrameKind::Receipt => self.apply_receipt(body),
-            BusFrameKind::MembersChanged => self.apply_members_changed(state, body),
-            BusFrameKind::Typing => typing::decode_typing_frame(body).map(|typer| {
-                self.apply_typing(state, typer, self.live.ctx.now());
-                FrameOutcome::Handled
-            }),
-            _ => Some(FrameOutcome::Handled),
-        };
-        taken.unwrap_or(FrameOutcome::NeedsResync)
-    }
-
-    fn apply_created(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let (seq, rev, json) = decode_message_frame(body)?;
-        let new = seq > state.delivered_through;
-        if new && (seq > state.delivered_through + 1 || state.revisions.has_gap_before(rev)) {
-            return Some(FrameOutcome::GapBefore);
-        }
-        // A message committed before the feed was opened can carry a change that is not delivered yet. If a later
-        // message was changed, its revision leaves a gap, so the check above handles it.
-        if new && seq <= state.last_seq_at_open && rev > state.revisions.told() {
-            let changed = serde_json::from_slice::<ChangeMarkers>(json).ok()?;
-            if changed.is_changed() {
-                self.deliver_undelivered_change(seq, rev, changed.deleted_at.is_some(), json);
-            }
-        }
-        self.deliver_message(state, seq, rev, json);
-        Some(FrameOutcome::Handled)
-    }
-
-    /// Delivers a message if it is the next one; drops any other message.
-    pub(super) fn deliver_message(&self, state: &mut FeedState, seq: u64, rev: u64, json: &[u8]) {
-        if seq == state.delivered_through + 1 {
-            state.delivered_through = seq;
-            state.revisions.record(seq, rev);
-            self.subscriber
-                .on_event(&ConversationEvent::MessageCreated { seq, rev, json });
-        }
-    }
-
-    fn apply_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let (seq, rev, json) = decode_message_frame(body)?;
-        // If the message itself is not delivered yet, the resync delivers it in its current state.
-        if seq > state.delivered_through || state.revisions.has_gap_before(rev) {
-            return Some(FrameOutcome::GapBefore);
-        }
-        let changed = serde_json::from_slice::<ChangeMarkers>(json).ok()?;
-        self.deliver_change(state, seq, rev, changed.deleted_at.is_some(), json);
-        Some(FrameOutcome::Handled)
-    }
-
-    /// Delivers a change of a message that is not delivered yet.
-    pub(super) fn deliver_undelivered_change(
-        &self,
-        seq: u64,
-        rev: u64,
-        deleted: bool,
-        json: &[u8],
-    ) {
-        self.subscriber
-            .on_event(&ConversationEvent::UndeliveredMessageChanged {
-                seq,
-                rev,
-                deleted,
-                json,
-            });
-    }
-
-    /// Delivers a change of a message, unless this or a newer revision was delivered.
-    pub(super) fn deliver_change(
-        &self,
-        state: &mut FeedState,
-        seq: u64,
-        rev: u64,
-        deleted: bool,
-        json: &[u8],
-    ) {
-        if state.revisions.record(seq, rev) {
-            self.subscriber
-                .on_event(&ConversationEvent::MessageChanged {
-                    seq,
-                    rev,
-                    deleted,
-                    json,
-                });
-        }
-    }
-
-    fn apply_receipt(&self, body: &[u8]) -> Option<FrameOutcome> {
-        let change: ReceiptChange = serde_json::from_slice(body).ok()?;
-        self.deliver_receipt(&change);
-        Some(FrameOutcome::Handled)
-    }
-
-    /// Delivers a receipt.
-    pub(super) fn deliver_receipt(&self, change: &ReceiptChange) {
-        self.subscriber.on_event(&ConversationEvent::ReceiptMoved {
-            delivered: change.moved == ReceiptKind::Delivered,
-            read: change.moved == ReceiptKind::Read,
-            change,
-        });
-    }
-
-    fn apply_members_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let MembersChangedFrame {
-            members_version,
-            deleted,
-            members,
-        } = serde_json::from_slice(body).ok()?;
-        if deleted {
-            self.deliver_deleted(state);
-            return Some(FrameOutcome::Handled);
-        }
-        let known = state.members_version;
-        if members_version <= known {
-            // A late or repeated frame: a user in it may have joined again since. The resync reads the current members.
-            state.members_version = 0;
-            return Some(FrameOutcome::NeedsResync);
-        }
-        let named = !members.is_empty();
-        let joined = members.iter().filter(|it| it.joined);
-        let joined: Vec<UserId> = joined.map(|it| it.user_id.clone()).collect();
-        let left = members.into_iter().filter(|it| it.role.is_none());
-        let left: Vec<UserId> = left.map(|it| it.user_id).collect();
-        state.members_version = members_version;
-        self.deliver_members_changed(members_version, &joined, &left);
-        if named && members_version == known + 1 {
-            return Some(FrameOutcome::Handled);
-        }
-        // The frame does not name its members, or a version before it is missing.
-        state.members_version = 0;
-        Some(FrameOutcome::NeedsResync)
-    }
-
-    /// Delivers who joined and who left, if the lists are not empty.
-    pub(super) fn deliver_members_changed(
-        &self,
-        members_version: u64,
-        joined: &[UserId],
-        left: &[UserId],
-    ) {
-        if !joined.is_empty() || !left.is_empty() {
-            self.subscriber
-                .on_event(&ConversationEvent::MembersChanged {
-                    members_version,
-                    joined,
-                    left,
-                });
-        }
-    }
-
-    /// Marks the feed as deleted and delivers that.
-    pub(super) fn deliver_deleted(&self, state: &mut FeedState) {
-        state.is_deleted = true;
-        self.subscriber
-            .on_event(&ConversationEvent::ConversationDeleted);
-    }
-}
-
-/// The fields of a message that show whether it was changed.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ChangeMarkers {
-    edited_at: Option<IgnoredAny>,
-    deleted_at: Option<IgnoredAny>,
-}
-
-impl ChangeMarkers {
-    fn is_changed(&self) -> bool {
-        self.edited_at.is_some() || self.deleted_at.is_some()
+        is_complete
     }
 }

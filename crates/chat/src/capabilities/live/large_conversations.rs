@@ -84,8 +84,8 @@ impl BusListener for LargeConversationListener {
             BusEvent::Message { payload, .. } => live.handle_large_frame(payload),
             // Outside of cluster mode the user channels share this bus connection and report the loss themselves.
             BusEvent::MaybeMissed if live.ctx.keys().cluster() => {
-                for line in live.user_feeds.all() {
-                    line.deliver(&UserEvent::EventsMaybeLost);
+                for feed in live.user_feeds.all() {
+                    feed.deliver(&UserEvent::EventsMaybeLost);
                 }
             }
             BusEvent::MaybeMissed => {}
@@ -103,19 +103,19 @@ struct LargeConversationUnread<'a> {
 impl LiveUpdates {
     /// Subscribes to `parlor:large` before the first user feed of this node opens.
     pub(super) async fn subscribe_large(self: &Arc<Self>) -> Result<()> {
-        let listening = self
-            .large_conversations
-            .bus_subscription
-            .get_or_try_init(async || {
-                let channel = self.ctx.keys().large_conversations_channel();
-                let ear = Arc::new(LargeConversationListener(Arc::downgrade(self)));
-                self.ctx
-                    .store()
-                    .bus()
-                    .add_listener(channel.as_str(), ear)
-                    .await
-            });
-        listening.await?;
+        let bus_subscription =
+            self.large_conversations
+                .bus_subscription
+                .get_or_try_init(async || {
+                    let channel = self.ctx.keys().large_conversations_channel();
+                    let listener = Arc::new(LargeConversationListener(Arc::downgrade(self)));
+                    self.ctx
+                        .store()
+                        .bus()
+                        .add_listener(channel.as_str(), listener)
+                        .await
+                });
+        bus_subscription.await?;
         Ok(())
     }
 
@@ -149,14 +149,14 @@ impl LiveUpdates {
             log_failure("load the members of a large conversation", &members);
             // The next message of the conversation triggers a notification again.
             let Ok(members) = members else { continue };
-            let news = LargeConversationUnread {
+            let unread = LargeConversationUnread {
                 conversation_id: &conversation,
                 last_seq: newest.0,
             };
             let json =
-                serde_json::to_vec(&news).expect("an id and a number can be serialized as JSON");
-            for line in self.user_feeds.feeds_of(&members) {
-                line.deliver(&UserEvent::UnreadChanged(&json));
+                serde_json::to_vec(&unread).expect("an id and a number can be serialized as JSON");
+            for feed in self.user_feeds.feeds_of(&members) {
+                feed.deliver(&UserEvent::UnreadChanged(&json));
             }
         }
         Ok(())

@@ -13,6 +13,7 @@
 //! 4. Dropping a subscription ends its resync. The subscriber receives no further event, except by a call that has
 //!    already begun.
 
+mod apply_frame;
 mod conversation_feed;
 mod large_conversations;
 mod model;
@@ -29,7 +30,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use parlor_store::{BusListener, BusListenerGuard};
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use self::conversation_feed::{ConversationFeed, FeedState};
 use self::large_conversations::LargeConversations;
@@ -94,13 +95,13 @@ enum SubscriptionTarget {
 
 impl LiveUpdates {
     /// Creates the service without starting its background tasks.
-    pub fn new(ctx: ChatContext, needs: LiveDependencies) -> Arc<Self> {
+    pub fn new(ctx: ChatContext, dependencies: LiveDependencies) -> Arc<Self> {
         Arc::new(Self {
             ctx,
-            messages: needs.messages,
-            typing: needs.typing,
-            conversations: needs.conversations,
-            unread: needs.unread,
+            messages: dependencies.messages,
+            typing: dependencies.typing,
+            conversations: dependencies.conversations,
+            unread: dependencies.unread,
             next_feed_id: AtomicU64::new(0),
             typing_deadlines: TypingDeadlines::default(),
             resync_permits: Semaphore::new(resync::MAX_CONCURRENT_RESYNCS),
@@ -116,30 +117,27 @@ impl LiveUpdates {
     pub async fn conversation(
         self: &Arc<Self>,
         id: &ConversationId,
-        sink: Arc<dyn ConversationSubscriber>,
+        subscriber: Arc<dyn ConversationSubscriber>,
     ) -> Result<LiveSubscription> {
-        let number = self.next_feed_id.fetch_add(1, Ordering::Relaxed);
-        let room = Arc::new_cyclic(|me| ConversationFeed {
-            weak_self: me.clone(),
+        let feed = Arc::new_cyclic(|weak_self| ConversationFeed {
+            weak_self: weak_self.clone(),
             live: Arc::clone(self),
             conversation: id.clone(),
-            feed_id: number,
-            subscriber: sink,
+            feed_id: self.next_feed_id.fetch_add(1, Ordering::Relaxed),
+            subscriber,
             state: Mutex::new(FeedState::new_holding()),
             is_closed: AtomicBool::new(false),
             close_signal: Notify::new(),
         });
         let channel = self.ctx.keys().conversation_channel(id);
-        let heard = Arc::clone(&room) as Arc<dyn BusListener>;
+        let listener = Arc::clone(&feed) as Arc<dyn BusListener>;
         let bus = self.ctx.store().bus();
-        let follow = LiveSubscription {
-            _bus_subscription: bus.add_sharded_listener(channel.as_str(), heard).await?,
-            target: SubscriptionTarget::Conversation(room),
-        };
-        if let SubscriptionTarget::Conversation(room) = &follow.target {
-            room.open().await?;
-        }
-        Ok(follow)
+        let bus_subscription = bus.add_sharded_listener(channel.as_str(), listener).await?;
+        feed.open().await?;
+        Ok(LiveSubscription {
+            _bus_subscription: bus_subscription,
+            target: SubscriptionTarget::Conversation(feed),
+        })
     }
 
     /// Subscribes to the events of a user that happen after this call returns. Call this once per user and node, for
@@ -147,22 +145,22 @@ impl LiveUpdates {
     pub async fn user(
         self: &Arc<Self>,
         id: &UserId,
-        sink: Arc<dyn UserSubscriber>,
+        subscriber: Arc<dyn UserSubscriber>,
     ) -> Result<LiveSubscription> {
         self.subscribe_large().await?;
-        let line = Arc::new(UserFeed {
+        let feed = Arc::new(UserFeed {
             user: id.clone(),
-            subscriber: sink,
+            subscriber,
             is_closed: AtomicBool::new(false),
         });
         let channel = self.ctx.keys().user_channel(id);
-        let heard = Arc::clone(&line) as Arc<dyn BusListener>;
+        let listener = Arc::clone(&feed) as Arc<dyn BusListener>;
         let bus = self.ctx.store().bus();
-        let listening = bus.add_sharded_listener(channel.as_str(), heard).await?;
-        self.user_feeds.add(&line);
+        let bus_subscription = bus.add_sharded_listener(channel.as_str(), listener).await?;
+        self.user_feeds.add(&feed);
         Ok(LiveSubscription {
-            _bus_subscription: listening,
-            target: SubscriptionTarget::User(Arc::clone(self), line),
+            _bus_subscription: bus_subscription,
+            target: SubscriptionTarget::User(Arc::clone(self), feed),
         })
     }
 
@@ -173,8 +171,8 @@ impl LiveUpdates {
     }
 
     /// Starts the background tasks; they stop when the returned value is dropped.
-    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
-        let large = Arc::clone(self);
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
+        let live = Arc::clone(self);
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,
@@ -188,12 +186,12 @@ impl LiveUpdates {
             // A separate task: typing indicators expire on time even if the database does not answer.
             BackgroundTask::spawn(async move {
                 loop {
-                    let next = Instant::now() + LARGE_NOTIFY_INTERVAL;
                     // A frame from the bus ends the wait early.
-                    drop(timeout_at(next, large.large_conversations.ready_signal.notified()).await);
+                    let ready = live.large_conversations.ready_signal.notified();
+                    drop(timeout(LARGE_NOTIFY_INTERVAL, ready).await);
                     log_failure(
                         "notify the members of large conversations",
-                        &large.notify_large_members().await,
+                        &live.notify_large_members().await,
                     );
                 }
             }),
@@ -202,8 +200,8 @@ impl LiveUpdates {
 
     fn expire_typing(&self) {
         let now = self.ctx.now();
-        for (room, user) in self.typing_deadlines.take_due(now) {
-            room.expire_typer(&user, now);
+        for (feed, user) in self.typing_deadlines.take_due(now) {
+            feed.expire_typer(&user, now);
         }
     }
 
@@ -215,13 +213,13 @@ impl LiveUpdates {
 impl Drop for LiveSubscription {
     fn drop(&mut self) {
         match &self.target {
-            SubscriptionTarget::Conversation(room) => {
-                room.is_closed.store(true, Ordering::Release);
-                room.close_signal.notify_one();
+            SubscriptionTarget::Conversation(feed) => {
+                feed.is_closed.store(true, Ordering::Release);
+                feed.close_signal.notify_one();
             }
-            SubscriptionTarget::User(live, line) => {
-                line.is_closed.store(true, Ordering::Release);
-                live.user_feeds.remove(line);
+            SubscriptionTarget::User(live, feed) => {
+                feed.is_closed.store(true, Ordering::Release);
+                live.user_feeds.remove(feed);
             }
         }
     }
@@ -236,10 +234,10 @@ impl std::fmt::Debug for LiveUpdates {
 impl std::fmt::Debug for LiveSubscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.target {
-            SubscriptionTarget::Conversation(room) => {
-                write!(f, "LiveSubscription({})", room.conversation)
+            SubscriptionTarget::Conversation(feed) => {
+                write!(f, "LiveSubscription({})", feed.conversation)
             }
-            SubscriptionTarget::User(_, line) => write!(f, "LiveSubscription({})", line.user),
+            SubscriptionTarget::User(_, feed) => write!(f, "LiveSubscription({})", feed.user),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Events of the live feeds, and the traits of their subscribers.
 //!
-//! Invariant: a subscriber must not block or wait, because it is called on the task that reads the bus or under the
-//! lock of a feed. It may drop its own subscription or any other one.
+//! Invariants:
+//! 1. A subscriber must not block or wait, because it is called on the task that reads the bus or under the lock of a
+//!    feed. It may drop its own subscription or any other one.
 
 use crate::ids::{ConversationId, UserId};
 use crate::typing::TypingChange;
@@ -10,7 +11,7 @@ use crate::unread::ReceiptChange;
 /// Receives the events of a conversation.
 pub trait ConversationSubscriber: Send + Sync + 'static {
     /// Handles one event. Calls do not overlap and have the order of the events.
-    fn on_event(&self, news: &ConversationEvent<'_>);
+    fn on_event(&self, event: &ConversationEvent<'_>);
 
     /// Returns the users that this node shows the conversation to. The feed calls it if member changes may be missing:
     /// users of this list who are no longer members are delivered as `left` before any later event. The call obeys the
@@ -56,14 +57,7 @@ pub enum ConversationEvent<'a> {
     },
     /// A member received or read messages. A receipt can be delivered twice. After frames were lost, the current
     /// receipts of a small conversation are delivered again; those of a larger one are not.
-    ReceiptMoved {
-        /// True if the member received messages, up to `delivered_seq`.
-        delivered: bool,
-        /// True if the member read messages, up to `read_seq`, which includes that they were delivered.
-        read: bool,
-        /// The member and the new positions.
-        change: &'a ReceiptChange,
-    },
+    ReceiptMoved(&'a ReceiptChange),
     /// A member types, still types, or stopped. Each stop is delivered once.
     TypingChanged(&'a TypingChange),
     /// Members joined or left. Ordered with the messages: a leave is delivered before messages the user must not see.
@@ -82,7 +76,7 @@ pub enum ConversationEvent<'a> {
 /// Receives the events of a user.
 pub trait UserSubscriber: Send + Sync + 'static {
     /// Handles one event. Two calls can overlap.
-    fn on_event(&self, news: &UserEvent<'_>);
+    fn on_event(&self, event: &UserEvent<'_>);
 }
 
 /// An event of a user feed.

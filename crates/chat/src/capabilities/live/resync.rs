@@ -33,30 +33,30 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(50);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Spawns the resync task of a feed that has started to hold its frames.
-pub(super) fn spawn_resync(room: &ConversationFeed) {
-    if let Some(room) = room.weak_self.upgrade() {
+pub(super) fn spawn_resync(feed: &ConversationFeed) {
+    if let Some(feed) = feed.weak_self.upgrade() {
         tokio::spawn(async move {
             tokio::select! {
-                () = run_resync(&room) => {}
-                () = room.close_signal.notified() => {}
+                () = run_resync(&feed) => {}
+                () = feed.close_signal.notified() => {}
             }
         });
     }
 }
 
-async fn run_resync(room: &ConversationFeed) {
-    let mut pause = MIN_RETRY_DELAY;
+async fn run_resync(feed: &ConversationFeed) {
+    let mut delay = MIN_RETRY_DELAY;
     loop {
-        let before = room.state.lock().delivered_through;
-        let read = room.resync_once().await;
-        log_failure("resync a conversation feed", &read);
-        match read {
+        let before = feed.state.lock().delivered_through;
+        let result = feed.resync_once().await;
+        log_failure("resync a conversation feed", &result);
+        match result {
             Ok(true) => return,
-            Ok(false) if room.state.lock().delivered_through > before => pause = MIN_RETRY_DELAY,
+            Ok(false) if feed.state.lock().delivered_through > before => delay = MIN_RETRY_DELAY,
             // The frame can name a message that the database does not contain, or not yet.
             Ok(false) | Err(_) => {
-                sleep(pause).await;
-                pause = (pause * 2).min(MAX_RETRY_DELAY);
+                sleep(delay).await;
+                delay = (delay * 2).min(MAX_RETRY_DELAY);
             }
         }
     }
@@ -69,13 +69,13 @@ impl ConversationFeed {
         let messages = &self.live.messages;
         // Read before the head: a later message is delivered when its frame arrives, or by a resync if the frame is
         // lost.
-        let published = messages.applied_seq(&self.conversation).await?;
+        let applied_seq = messages.applied_seq(&self.conversation).await?;
         let head = messages.head(&self.conversation).await?;
         let head = head.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
         let typers = self.live.typing.typing_users(&self.conversation).await?;
         let now = self.live.ctx.now();
         let mut state = self.state.lock();
-        state.delivered_through = published.unwrap_or(head.last_seq);
+        state.delivered_through = applied_seq.unwrap_or(head.last_seq);
         state.last_seq_at_open = head.last_seq;
         state.revisions = RevisionCursor::new(head.rev);
         state.members_version = head.members_version;
@@ -93,7 +93,7 @@ impl ConversationFeed {
 
     /// Runs one resync attempt: delivers the missing events and the held frames. False if events are still missing.
     async fn resync_once(&self) -> Result<bool> {
-        let _place = self.live.resync_permits.acquire().await;
+        let _permit = self.live.resync_permits.acquire().await;
         if let Some(held) = &mut self.state.lock().held_frames {
             held.resync_again = false;
         }
@@ -131,13 +131,13 @@ impl ConversationFeed {
             self.subscriber.users()
         };
         let conversations = &self.live.conversations;
-        let gone = conversations
+        let left = conversations
             .filter_non_members(&self.conversation, &users)
             .await?;
         let mut state = self.state.lock();
         if self.is_active(&state) {
             state.members_version = head.members_version;
-            self.deliver_members_changed(head.members_version, &[], &gone);
+            self.deliver_members_changed(head.members_version, &[], &left);
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl ConversationFeed {
     /// Delivers the changes since the last delivered revision, including changes of messages that are not delivered
     /// yet.
     async fn resync_changes(&self, head: &ConversationHead) -> Result<()> {
-        let mut rev = self.state.lock().revisions.told();
+        let mut rev = self.state.lock().revisions.delivered_rev();
         while rev < head.rev {
             let messages = &self.live.messages;
             let page = messages.changed_messages_through(&self.conversation, rev, head.last_seq);
@@ -157,7 +157,7 @@ impl ConversationFeed {
                 if !self.is_active(&state) {
                     return Ok(());
                 }
-                let (json, deleted) = (json(message), message.deleted_at.is_some());
+                let (json, deleted) = (to_json(message), message.deleted_at.is_some());
                 match message.seq > state.delivered_through {
                     true => {
                         self.deliver_undelivered_change(message.seq, message.rev, deleted, &json);
@@ -192,7 +192,7 @@ impl ConversationFeed {
                 if message.rev > head.rev {
                     return Ok(message.seq > head.last_seq);
                 }
-                self.deliver_message(&mut state, message.seq, message.rev, &json(message));
+                self.deliver_message(&mut state, message.seq, message.rev, &to_json(message));
             }
             if state.delivered_through == cursor {
                 // The rows were deleted together with the conversation. A frame reports the deletion.
@@ -203,13 +203,13 @@ impl ConversationFeed {
 
     /// Delivers the receipts of all members if receipts may have been lost and the conversation is small.
     async fn resync_receipts(&self, head: &ConversationHead) -> Result<()> {
-        let unheard = |state: &FeedState| {
+        let receipts_lost = |state: &FeedState| {
             state
                 .held_frames
                 .as_ref()
                 .is_some_and(|held| held.receipts_lost)
         };
-        if !unheard(&self.state.lock())
+        if !receipts_lost(&self.state.lock())
             || head.member_count > u64::from(MAX_MEMBERS_FOR_RECEIPT_RESYNC)
         {
             return Ok(());
@@ -232,17 +232,17 @@ impl ConversationFeed {
     }
 
     fn deliver_member_receipt(&self, receipt: ReadReceipt) {
-        let (delivered, read) = (receipt.delivered_seq, receipt.read_seq);
+        let (delivered_seq, read_seq) = (receipt.delivered_seq, receipt.read_seq);
         let mut change = ReceiptChange {
             conversation_id: self.conversation.clone(),
             receipt,
             moved: ReceiptKind::Read,
         };
         // A read message is also delivered, so a separate `Delivered` receipt is needed only above `read_seq`.
-        if read > 0 {
+        if read_seq > 0 {
             self.deliver_receipt(&change);
         }
-        if delivered > read {
+        if delivered_seq > read_seq {
             change.moved = ReceiptKind::Delivered;
             self.deliver_receipt(&change);
         }
@@ -253,6 +253,6 @@ impl ConversationFeed {
     }
 }
 
-fn json(message: &Message) -> Vec<u8> {
+fn to_json(message: &Message) -> Vec<u8> {
     serde_json::to_vec(message).expect("a message can be serialized as JSON")
 }

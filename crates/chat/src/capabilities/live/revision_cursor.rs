@@ -34,7 +34,7 @@ impl RevisionCursor {
     }
 
     /// Returns the revision after which changes may be missing.
-    pub(super) fn told(&self) -> u64 {
+    pub(super) fn delivered_rev(&self) -> u64 {
         self.delivered_rev
     }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_revision_of_a_message_is_not_told_after_a_newer_one() {
+    fn an_older_revision_of_a_message_is_not_delivered_after_a_newer_one() {
         let mut revs = RevisionCursor::new(10);
         assert!(revs.record(3, 11));
         assert!(!revs.record(3, 9));
@@ -94,7 +94,7 @@ mod tests {
         let mut revs = RevisionCursor::new(10);
         assert!(revs.record(3, 9));
         assert!(revs.record(4, 8));
-        assert_eq!(revs.told(), 10);
+        assert_eq!(revs.delivered_rev(), 10);
     }
 
     #[test]

@@ -21,30 +21,30 @@ pub(super) struct TypingDeadlines(
 );
 
 impl TypingDeadlines {
-    pub(super) fn add(&self, room: &ConversationFeed, typer: &TypingUser) {
-        let room_there = Weak::clone(&room.weak_self);
-        self.0.lock().insert(key(room, typer), room_there);
+    pub(super) fn add(&self, feed: &ConversationFeed, typer: &TypingUser) {
+        let weak_feed = Weak::clone(&feed.weak_self);
+        self.0.lock().insert(key(feed, typer), weak_feed);
     }
 
-    pub(super) fn remove(&self, room: &ConversationFeed, typer: &TypingUser) {
-        self.0.lock().remove(&key(room, typer));
+    pub(super) fn remove(&self, feed: &ConversationFeed, typer: &TypingUser) {
+        self.0.lock().remove(&key(feed, typer));
     }
 
     /// Takes the feeds and typers whose deadline has passed.
     pub(super) fn take_due(&self, now: Timestamp) -> Vec<(Arc<ConversationFeed>, UserId)> {
-        let mut ends = self.0.lock();
+        let mut deadlines = self.0.lock();
         let mut due = Vec::new();
-        while let Some(first) = ends.first_entry() {
+        while let Some(first) = deadlines.first_entry() {
             if first.key().0 > now {
                 break;
             }
-            let ((_, _, user), room) = first.remove_entry();
-            due.extend(room.upgrade().map(|room| (room, user)));
+            let ((_, _, user), feed) = first.remove_entry();
+            due.extend(feed.upgrade().map(|feed| (feed, user)));
         }
         due
     }
 }
 
-fn key(room: &ConversationFeed, typer: &TypingUser) -> (Timestamp, u64, UserId) {
-    (typer.until, room.feed_id, typer.user_id.clone())
+fn key(feed: &ConversationFeed, typer: &TypingUser) -> (Timestamp, u64, UserId) {
+    (typer.until, feed.feed_id, typer.user_id.clone())
 }

@@ -30,11 +30,11 @@ impl ConversationFeed {
         if known.is_some_and(|known| typer.until <= known.until) {
             return;
         }
-        let ends = &self.live.typing_deadlines;
+        let deadlines = &self.live.typing_deadlines;
         if let Some(before) = known {
-            ends.remove(self, before);
+            deadlines.remove(self, before);
         }
-        ends.add(self, &typer);
+        deadlines.add(self, &typer);
         let change = self.typing_change(&typer, true);
         state.typers.insert(typer.user_id.clone(), typer);
         self.subscriber

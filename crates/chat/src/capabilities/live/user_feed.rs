@@ -1,4 +1,7 @@
 //! Live feed of one user on this node.
+//!
+//! Invariants:
+//! 1. A user feed has no order and no cursor: after lost frames it only tells the subscriber that events may be missing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::model::{UserEvent, UserSubscriber};
 use crate::bus::frame::{BusFrame, BusFrameKind};
-use crate::conversations;
+use crate::conversations::MembershipChangedFrame;
 use crate::ids::UserId;
 
 /// Feed of one user for one subscription.
@@ -23,9 +26,9 @@ pub(super) struct UserFeed {
 }
 
 impl UserFeed {
-    pub(super) fn deliver(&self, news: &UserEvent<'_>) {
+    pub(super) fn deliver(&self, event: &UserEvent<'_>) {
         if !self.is_closed.load(Ordering::Acquire) {
-            self.subscriber.on_event(news);
+            self.subscriber.on_event(event);
         }
     }
 
@@ -36,17 +39,14 @@ impl UserFeed {
                 self.deliver(&UserEvent::UnreadChanged(json));
             }
             BusFrame::Known(BusFrameKind::MembershipChanged, json) => {
-                let Ok(told) =
-                    serde_json::from_slice::<conversations::MembershipChangedFrame>(json)
-                else {
+                let Ok(change) = serde_json::from_slice::<MembershipChangedFrame>(json) else {
                     return false;
                 };
-                let joined = told.role.is_some();
+                let joined = change.role.is_some();
                 // A changed role is not an event of this feed.
-                if told.joined || !joined {
-                    let conversation = told.conversation_id;
+                if change.joined || !joined {
                     self.deliver(&UserEvent::MembershipChanged {
-                        conversation,
+                        conversation: change.conversation_id,
                         joined,
                     });
                 }
@@ -75,20 +75,20 @@ impl BusListener for UserFeed {
 pub(super) struct UserFeedRegistry(Mutex<HashMap<UserId, SmallVec<[Arc<UserFeed>; 1]>>>);
 
 impl UserFeedRegistry {
-    pub(super) fn add(&self, line: &Arc<UserFeed>) {
-        let mut lines = self.0.lock();
-        let lines = lines.entry(line.user.clone()).or_default();
-        lines.push(Arc::clone(line));
+    pub(super) fn add(&self, feed: &Arc<UserFeed>) {
+        let mut feeds = self.0.lock();
+        let feeds = feeds.entry(feed.user.clone()).or_default();
+        feeds.push(Arc::clone(feed));
     }
 
-    pub(super) fn remove(&self, line: &Arc<UserFeed>) {
-        let mut lines = self.0.lock();
-        let Entry::Occupied(mut place) = lines.entry(line.user.clone()) else {
+    pub(super) fn remove(&self, feed: &Arc<UserFeed>) {
+        let mut feeds = self.0.lock();
+        let Entry::Occupied(mut entry) = feeds.entry(feed.user.clone()) else {
             return;
         };
-        place.get_mut().retain(|other| !Arc::ptr_eq(other, line));
-        if place.get().is_empty() {
-            place.remove();
+        entry.get_mut().retain(|other| !Arc::ptr_eq(other, feed));
+        if entry.get().is_empty() {
+            entry.remove();
         }
     }
 
@@ -99,12 +99,12 @@ impl UserFeedRegistry {
 
     /// Returns the feeds of these users.
     pub(super) fn feeds_of(&self, users: &std::collections::HashSet<UserId>) -> Vec<Arc<UserFeed>> {
-        let lines = self.0.lock();
-        if lines.len() < users.len() {
-            let found = lines.iter().filter(|(user, _)| users.contains(*user));
-            return found.flat_map(|(_, lines)| lines).cloned().collect();
+        let feeds = self.0.lock();
+        if feeds.len() < users.len() {
+            let found = feeds.iter().filter(|(user, _)| users.contains(*user));
+            return found.flat_map(|(_, feeds)| feeds).cloned().collect();
         }
-        let found = users.iter().filter_map(|user| lines.get(user));
+        let found = users.iter().filter_map(|user| feeds.get(user));
         found.flatten().cloned().collect()
     }
 }

@@ -85,17 +85,18 @@ impl CommitObserver for PostCommitApplier {
             return;
         };
         // The sort is stable: the messages of one conversation keep their order.
-        batch.sort_by(|one, other| one.conversation().cmp(other.conversation()));
+        batch.sort_by(|a, b| a.row.conversation_id.cmp(&b.row.conversation_id));
         let mut groups = Vec::<ConversationCommit>::new();
-        for one in batch {
+        for message in batch {
+            let conversation = &message.row.conversation_id;
             match groups.last_mut() {
-                Some(group) if group.conversation == *one.conversation() => {
-                    group.committed.push(one);
+                Some(group) if group.conversation == *conversation => {
+                    group.committed.push(message);
                 }
                 _ => groups.push(ConversationCommit {
-                    conversation: one.conversation().clone(),
-                    turn: self.queue.enqueue(one.conversation()),
-                    committed: vec![one],
+                    conversation: conversation.clone(),
+                    turn: self.queue.enqueue(conversation),
+                    committed: vec![message],
                 }),
             }
         }
@@ -124,13 +125,12 @@ impl Messages {
             turn,
             mut committed,
         } = group;
-        let repeated = committed.extract_if(.., |it| it.is_duplicate());
-        let repeated: Vec<_> = repeated.collect();
+        let duplicates: Vec<_> = committed.extract_if(.., |it| it.is_duplicate).collect();
         if !committed.is_empty() {
             self.apply_new(&conversation, turn, committed).await;
         }
-        if !repeated.is_empty() {
-            Box::pin(self.apply_duplicates(&conversation, repeated)).await;
+        if !duplicates.is_empty() {
+            Box::pin(self.apply_duplicates(&conversation, duplicates)).await;
         }
     }
 
@@ -140,23 +140,23 @@ impl Messages {
         turn: ApplyTurn,
         new: Vec<CommittedMessage>,
     ) {
-        let (new, answers) = self.encode_commit(new);
+        let (new, replies) = self.encode_commit(new);
         let applying = self.append_and_count(conversation, &new, turn);
-        let (applied, places) = reply_when_applied(answers, applying).await;
+        let (applied, permits) = reply_when_applied(replies, applying).await;
         match applied {
             Err(_) => self
                 .retry_queue
                 .push(PendingStoreUpdate::UnappliedMessages(conversation.clone())),
             Ok(it) if it.list_missing || it.participants_missing => {
-                let mended = self.refill_missing_caches(conversation, it, new.head.members_version);
+                let refill = self.refill_missing_caches(conversation, it, new.head.members_version);
                 log_failure(
                     "refill the caches of a conversation",
-                    &Box::pin(mended).await,
+                    &Box::pin(refill).await,
                 );
             }
             Ok(_) => {}
         }
-        drop(places);
+        drop(permits);
     }
 
     fn encode_commit(&self, committed: Vec<CommittedMessage>) -> (EncodedCommit, PendingReplies) {
@@ -167,28 +167,37 @@ impl Messages {
             head: ConversationHead::default(),
             epoch_before_write: u64::MAX,
         };
-        let mut answers = Vec::with_capacity(committed.len());
-        for one in committed {
-            let (row, written, ticket) = one.into_parts();
+        let mut replies = Vec::with_capacity(committed.len());
+        for CommittedMessage {
+            row,
+            is_duplicate,
+            sender,
+            reply,
+        } in committed
+        {
             let (encoded, message) = EncodedMessage::new(BusFrameKind::MessageCreated, row, layout);
-            let written = written(message);
             new.sender_positions.push(SenderPosition {
                 user: encoded.sender.clone(),
                 seq: encoded.seq,
-                joined_version: written.joined_version,
-                position_version: written.position_version,
+                joined_version: sender.joined_version,
+                position_version: sender.position_version,
             });
             new.head = ConversationHead {
                 last_seq: encoded.seq,
                 rev: encoded.rev,
-                members_version: written.members_version,
-                member_count: written.member_count,
+                members_version: sender.members_version,
+                member_count: sender.member_count,
             };
-            new.epoch_before_write = new.epoch_before_write.min(ticket.epoch_before_write);
+            new.epoch_before_write = new.epoch_before_write.min(reply.state.epoch_before_write);
             new.encoded.push(encoded);
-            answers.push((ticket, written));
+            let written = WrittenMessage {
+                message,
+                is_duplicate,
+                sender,
+            };
+            replies.push((reply, written));
         }
-        (new, answers)
+        (new, replies)
     }
 
     /// Appends the messages when their turn comes and updates the unread counters; usually one round trip.
@@ -198,9 +207,9 @@ impl Messages {
         new: &EncodedCommit,
         mut turn: ApplyTurn,
     ) -> Result<AppendReply> {
-        for wrote in &new.sender_positions {
+        for sender in &new.sender_positions {
             self.typing
-                .reset_throttle_after_message(conversation, &wrote.user);
+                .reset_throttle_after_message(conversation, &sender.user);
         }
         let participants = self.event_participants(conversation, &new.head).await?;
         let first = new.encoded.first().is_some_and(|it| it.seq == 1);
@@ -212,7 +221,8 @@ impl Messages {
             participants: &participants,
             // No message precedes the first one, so an unknown watermark may start at 0. If the epoch has changed, the
             // store may have lost a watermark.
-            assumed_applied_seq: (first && new.epoch_before_write == self.epoch()).then_some(0),
+            assumed_applied_seq: (first && new.epoch_before_write == self.ctx.store_epoch())
+                .then_some(0),
         });
         let store = self.ctx.store().idempotent();
         let append = async {
@@ -243,7 +253,7 @@ impl Messages {
             EventParticipants::CountOnly(_) => None,
         };
         self.unread
-            .sent(&unread::CountedMessages {
+            .count_messages(&unread::CountedMessages {
                 conversation,
                 seq: new.head.last_seq,
                 sender_positions: &new.sender_positions,
@@ -276,44 +286,40 @@ impl Messages {
     async fn apply_duplicates(
         &self,
         conversation: &ConversationId,
-        repeated: Vec<CommittedMessage>,
+        duplicates: Vec<CommittedMessage>,
     ) {
-        let mut answers = Vec::with_capacity(repeated.len());
-        for one in repeated {
-            let (row, written, ticket) = one.into_parts();
-            if ticket.counted_by_rate_limit {
-                self.refund_rate_limit(&row.sender_id).await;
+        let mut replies = Vec::with_capacity(duplicates.len());
+        for duplicate in duplicates {
+            if duplicate.reply.state.counted_by_rate_limit {
+                self.refund_rate_limit(&duplicate.row.sender_id).await;
             }
-            answers.push((ticket, written(row.into_message())));
+            replies.push(duplicate.into_written());
         }
-        let (applied, places) =
-            reply_when_applied(answers, self.apply_unapplied(conversation)).await;
+        let (applied, permits) =
+            reply_when_applied(replies, self.apply_unapplied(conversation)).await;
         if applied.is_err() {
             self.retry_queue
                 .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
         }
-        drop(places);
+        drop(permits);
     }
 }
 
 /// Waits for the store or the timeout, then replies to all senders. Their in-flight permits are released when the
 /// returned value is dropped.
 async fn reply_when_applied<T>(
-    answers: PendingReplies,
+    replies: PendingReplies,
     applying: impl Future<Output = Result<T>>,
 ) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
     let mut applying = pin!(applying);
-    let answer = |answers: PendingReplies| {
-        let answers = answers.into_iter();
-        answers.map(|(ticket, written)| ticket.answer(Ok(written)))
-    };
-    let (applied, places) = match timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await {
-        Ok(applied) => (applied, answer(answers).collect()),
-        Err(_) => {
-            let places = answer(answers).collect();
-            (applying.await, places)
-        }
+    let in_time = timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await;
+    let replies = replies.into_iter();
+    let permits = replies.map(|(reply, written)| reply.send(Ok(written)));
+    let permits = permits.collect();
+    let applied = match in_time {
+        Ok(applied) => applied,
+        Err(_) => applying.await,
     };
     log_failure("apply messages", &applied);
-    (applied, places)
+    (applied, permits)
 }

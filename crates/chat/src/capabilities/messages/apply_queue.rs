@@ -37,19 +37,19 @@ pub(super) struct ApplyTurn {
 impl ApplyQueue {
     /// Appends a turn to the queue of a conversation.
     pub(super) fn enqueue(self: &Arc<Self>, conversation: &ConversationId) -> ApplyTurn {
-        let (over, ended) = oneshot::channel();
-        let mut given = self.0.lock();
-        given.next_number += 1;
-        let number = given.next_number;
-        let before = given
+        let (done, done_signal) = oneshot::channel();
+        let mut state = self.0.lock();
+        state.next_number += 1;
+        let number = state.next_number;
+        let previous = state
             .newest_turn
-            .insert(conversation.clone(), (number, ended));
+            .insert(conversation.clone(), (number, done_signal));
         ApplyTurn {
             queue: Arc::clone(self),
             conversation: conversation.clone(),
             number,
-            previous_done: before.map(|(_, ended)| ended),
-            _done: over,
+            previous_done: previous.map(|(_, done)| done),
+            _done: done,
         }
     }
 }
@@ -57,9 +57,9 @@ impl ApplyQueue {
 impl ApplyTurn {
     /// Waits until the previous turn is dropped.
     pub(super) async fn wait(&mut self) {
-        if let Some(before) = &mut self.previous_done {
+        if let Some(previous) = &mut self.previous_done {
             // The channel carries no value: it closes when the previous turn is dropped.
-            let _ = before.await;
+            let _ = previous.await;
             self.previous_done = None;
         }
     }
@@ -67,10 +67,10 @@ impl ApplyTurn {
 
 impl Drop for ApplyTurn {
     fn drop(&mut self) {
-        let mut given = self.queue.0.lock();
-        let last = given.newest_turn.get(&self.conversation);
-        if last.is_some_and(|(number, _)| *number == self.number) {
-            given.newest_turn.remove(&self.conversation);
+        let mut state = self.queue.0.lock();
+        let newest = state.newest_turn.get(&self.conversation);
+        if newest.is_some_and(|(number, _)| *number == self.number) {
+            state.newest_turn.remove(&self.conversation);
         }
     }
 }

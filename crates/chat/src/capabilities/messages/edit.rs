@@ -10,37 +10,25 @@
 
 use std::sync::Arc;
 
-use parlor_store::{LuaScript, script};
-use redis::{FromRedisValue, ParsingError, Value};
-
 use super::append::AppendStatus;
 use super::encode::EncodedMessage;
 use super::history::message_not_found;
 use super::message_row::MessageRow;
 use super::retry::PendingStoreUpdate;
 use super::rows::{self, EditedColumns};
+use super::scripts::PUBLISH_CHANGE;
 use super::validate::ValidatedContent;
-use super::{Message, Messages};
+use super::{Message, MessageEdit, Messages};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::bus::frame::BusFrameKind;
 use crate::clock::Timestamp;
+use crate::conversations::MemberRole;
 use crate::database::WriteTransaction;
 use crate::ids::ConversationId;
 
-static PUBLISH_CHANGE: LuaScript = script!("scripts/publish_change.lua");
-
 /// Attempts to publish a change while earlier messages are missing.
 const MAX_PUBLISH_ATTEMPTS: usize = 4;
-
-/// New content of a message. Absent fields stay unchanged.
-#[derive(Debug, Clone, Default)]
-pub struct MessageEdit {
-    /// New text.
-    pub content: Option<String>,
-    /// New metadata.
-    pub metadata: Option<serde_json::Value>,
-}
 
 /// Change of a message row.
 enum RowChange {
@@ -180,13 +168,10 @@ impl Messages {
         conversation: &ConversationId,
         row: MessageRow,
     ) -> Result<()> {
-        let (message, _) =
-            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
+        let message = self.encode_change(row);
         for _ in 0..MAX_PUBLISH_ATTEMPTS {
-            let state = self
-                .run_publish_change(conversation, &message, false)
-                .await?;
-            if state == AppendStatus::Applied {
+            let publish = self.run_publish_change(conversation, &message, false);
+            if publish.await? == AppendStatus::Applied {
                 return Ok(());
             }
             self.apply_unapplied(conversation).await?;
@@ -201,17 +186,20 @@ impl Messages {
         conversation: &ConversationId,
         row: MessageRow,
     ) -> Result<()> {
-        let (message, _) =
-            EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout());
-        let step = self.run_publish_change(conversation, &message, true).await;
-        step.map(drop)
+        let message = self.encode_change(row);
+        let publish = self.run_publish_change(conversation, &message, true);
+        publish.await.map(drop)
+    }
+
+    fn encode_change(&self, row: MessageRow) -> EncodedMessage {
+        EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout()).0
     }
 
     async fn run_publish_change(
         &self,
         conversation: &ConversationId,
         message: &EncodedMessage,
-        if_unseen: bool,
+        only_if_list_is_stale: bool,
     ) -> Result<AppendStatus> {
         let keys = self.ctx.keys();
         let call = PUBLISH_CHANGE
@@ -219,7 +207,7 @@ impl Messages {
                 keys.apply_watermark(conversation),
                 keys.recent_list(conversation),
             ])
-            .arg(self.epoch())
+            .arg(self.ctx.store_epoch())
             .arg(message.seq)
             .arg(message.rev)
             .arg(&message.frame)
@@ -227,9 +215,8 @@ impl Messages {
             .arg(self.watermark_ttl_ms())
             .arg(self.ctx.store().bus().publish_command())
             .arg(keys.conversation_channel(conversation))
-            .arg(u8::from(if_unseen));
-        let Shown(state) = call.run(&self.ctx.store().idempotent()).await?;
-        Ok(state)
+            .arg(u8::from(only_if_list_is_stale));
+        Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 }
 
@@ -242,15 +229,7 @@ async fn may_change_any_message(
     if caller.role != Role::User {
         return Ok(true);
     }
-    let role = rows::role(tx, conversation, caller.require_user()?).await?;
-    let role = role.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
-    Ok(matches!(role.as_str(), "owner" | "admin"))
-}
-
-struct Shown(AppendStatus);
-
-impl FromRedisValue for Shown {
-    fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
-        AppendStatus::named(&String::from_redis_value(value)?).map(Self)
-    }
+    let member = rows::find_member_role(tx, conversation, caller.require_user()?).await?;
+    let role = member.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
+    Ok(role != MemberRole::Member)
 }

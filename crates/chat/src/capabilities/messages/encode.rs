@@ -14,9 +14,8 @@ use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::{ConversationId, UserId};
 use crate::keys::RecentLayout;
 
-/// Largest conversation whose members the event lists.
-pub(super) const MAX_LISTED_PARTICIPANTS: u64 = 1_000;
-
+/// Length of the header of a message frame: version, kind, `seq`, `rev`. The JSON of the message follows.
+pub(super) const MESSAGE_FRAME_HEADER_LEN: usize = 18;
 /// Typical JSON size of a message without its text, in bytes.
 const JSON_OVERHEAD_BYTES: usize = 320;
 
@@ -50,33 +49,23 @@ impl EncodedMessage {
         row: MessageRow,
         layout: RecentLayout,
     ) -> (Self, Message) {
-        let (role, created_at) = (row.sender_role.clone(), row.created_at);
+        let (sender_role, created_at) = (row.sender_role.clone(), row.created_at);
         let message = row.into_message();
-        let encoded = Self::of(kind, &message, &role, created_at, layout);
-        (encoded, message)
-    }
-
-    pub(super) fn of(
-        kind: BusFrameKind,
-        message: &Message,
-        sender_role: &str,
-        created_at: u64,
-        layout: RecentLayout,
-    ) -> Self {
-        let text = message.content.len() + JSON_OVERHEAD_BYTES;
-        let mut frame = frame::start_frame(kind, 16 + text);
+        let json_len = message.content.len() + JSON_OVERHEAD_BYTES;
+        let mut frame = frame::start_frame(kind, MESSAGE_FRAME_HEADER_LEN + json_len);
         frame.extend(message.seq.to_be_bytes());
         frame.extend(message.rev.to_be_bytes());
-        serde_json::to_writer(&mut frame, message).expect("strings and numbers serialize to JSON");
-        Self {
+        serde_json::to_writer(&mut frame, &message).expect("strings and numbers serialize to JSON");
+        let encoded = Self {
             seq: message.seq,
             rev: message.rev,
             sender: message.sender_id.clone(),
             created_at,
             frame,
-            list_entry_suffix: entry_end(message, sender_role, layout),
-            event_prefix: event_start(message),
-        }
+            list_entry_suffix: list_entry_suffix(&message, &sender_role, layout),
+            event_prefix: event_prefix(&message),
+        };
+        (encoded, message)
     }
 
     /// Returns the complete recent list entry.
@@ -86,10 +75,7 @@ impl EncodedMessage {
     }
 }
 
-/// Length of the header of a message frame: version, kind, `seq`, `rev`.
-const MESSAGE_FRAME_HEADER_LEN: usize = 18;
-
-fn entry_end(message: &Message, sender_role: &str, layout: RecentLayout) -> String {
+fn list_entry_suffix(message: &Message, sender_role: &str, layout: RecentLayout) -> String {
     let created_at = &message.created_at;
     match layout {
         RecentLayout::Messages => format!(r#","timestamp":"{created_at}"}}"#),
@@ -99,7 +85,7 @@ fn entry_end(message: &Message, sender_role: &str, layout: RecentLayout) -> Stri
     }
 }
 
-fn event_start(message: &Message) -> Vec<u8> {
+fn event_prefix(message: &Message) -> Vec<u8> {
     let event = MessageCreatedEvent {
         conversation_id: &message.conversation_id,
         message_id: &message.id,

@@ -1,4 +1,4 @@
-//! Reading messages: pages in both directions, single messages, changed messages.
+//! Reading messages: pages in both directions and single messages.
 //!
 //! Invariants:
 //! 1. A page has no gap, is in `seq` order, and says whether there are more messages in the requested direction.
@@ -6,48 +6,22 @@
 
 use std::sync::atomic::Ordering;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
 use super::message_row::MessageRow;
+use super::model::MAX_SEQ;
 use super::recent_list::HistoryRange;
 use super::rows::{self, HeadAndRows, RECENT_LIST_LEN};
-use super::{Message, Messages};
+use super::{HistoryAnchor, Message, MessageList, Messages};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum number of messages of a page.
-pub const MAX_HISTORY_PAGE_SIZE: u64 = RECENT_LIST_LEN;
-
-/// Upper bound for a `seq` in a request. No message reaches it, and a Lua number represents it exactly.
-const MAX_SEQ: u64 = 1 << 52;
-
-/// Start of a page: the newest message, or a `seq` and a direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HistoryAnchor {
-    /// The page contains the newest messages.
-    Newest,
-    /// The page contains the messages right before this `seq`.
-    Before(u64),
-    /// The page contains the messages right after this `seq`.
-    After(u64),
-}
-
-/// A page of messages, oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MessageList {
-    /// Messages of the page.
-    pub messages: Vec<Message>,
-    /// True if there are more messages in the requested direction.
-    pub has_more: bool,
-}
+pub(super) const MAX_HISTORY_PAGE_SIZE: u64 = RECENT_LIST_LEN;
 
 impl HistoryRange {
     /// Converts an anchor into a range. The user may not see messages up to `hidden_through_seq`.
-    fn from_anchor(page: HistoryAnchor, limit: u64, hidden_through_seq: u64) -> Self {
-        let (before, after) = match page {
+    fn from_anchor(anchor: HistoryAnchor, limit: u64, hidden_through_seq: u64) -> Self {
+        let (before, after) = match anchor {
             HistoryAnchor::Newest => (None, None),
             HistoryAnchor::Before(seq) => (Some(seq.clamp(1, MAX_SEQ)), None),
             HistoryAnchor::After(seq) => (None, Some(seq.min(MAX_SEQ))),
@@ -89,16 +63,17 @@ impl Messages {
         &self,
         conversation: &ConversationId,
         user: Option<&UserId>,
-        page: HistoryAnchor,
+        anchor: HistoryAnchor,
         limit: u64,
     ) -> Result<MessageList> {
         let hidden = self.hidden_through_seq(conversation, user).await?;
-        let range = HistoryRange::from_anchor(page, limit.clamp(1, MAX_HISTORY_PAGE_SIZE), hidden);
+        let range =
+            HistoryRange::from_anchor(anchor, limit.clamp(1, MAX_HISTORY_PAGE_SIZE), hidden);
         self.read_range(conversation, &range).await
     }
 
     /// Returns one message, if the user may see it.
-    pub async fn one(
+    pub async fn find_message(
         &self,
         conversation: &ConversationId,
         user: Option<&UserId>,
@@ -113,21 +88,6 @@ impl Messages {
             }
         }
         Err(message_not_found(seq))
-    }
-
-    /// Returns messages that were edited or deleted after the revision `rev`, by revision, if the user may see them.
-    /// Newer messages that were not changed are returned by [`history`](Self::history).
-    pub async fn changes(
-        &self,
-        conversation: &ConversationId,
-        user: Option<&UserId>,
-        rev: u64,
-        limit: u64,
-    ) -> Result<Vec<Message>> {
-        let hidden = self.hidden_through_seq(conversation, user).await?;
-        let limit = limit.clamp(1, MAX_HISTORY_PAGE_SIZE);
-        let rows = rows::changed(&self.database, conversation, rev, hidden, limit).await?;
-        Ok(rows.into_iter().map(MessageRow::into_message).collect())
     }
 
     async fn read_range(
@@ -151,21 +111,24 @@ impl Messages {
             });
         }
         // A page that the recent list cannot contain is no reason to install the list.
-        let old = |last: u64| last.saturating_sub(RECENT_LIST_LEN) > range.bounds(last).0;
-        if found.as_ref().is_some_and(|found| old(found.applied_seq)) {
+        let is_too_old = |last: u64| last.saturating_sub(RECENT_LIST_LEN) > range.bounds(last).0;
+        if found
+            .as_ref()
+            .is_some_and(|found| is_too_old(found.applied_seq))
+        {
             return self.read_rows(conversation, range).await;
         }
         let Some(newest) = self.load_newest(conversation, found.as_ref()).await? else {
-            return Ok(empty_list());
+            return Ok(MessageList::default());
         };
         let (after, before) = range.bounds(newest.last_seq);
-        if old(newest.last_seq) {
+        if is_too_old(newest.last_seq) {
             return self.read_rows(conversation, range).await;
         }
         let messages = newest.messages.iter();
-        let shown = messages.filter(|it| it.seq > after && it.seq < before);
+        let page = messages.filter(|it| it.seq > after && it.seq < before);
         Ok(MessageList {
-            messages: shown.cloned().collect(),
+            messages: page.cloned().collect(),
             has_more: range.has_more(newest.last_seq),
         })
     }
@@ -188,14 +151,14 @@ impl Messages {
             }
         };
         let Some(HeadAndRows { head, rows }) = read else {
-            return Ok(empty_list());
+            return Ok(MessageList::default());
         };
         let (after, before) = range.bounds(head.last_seq);
-        let shown = rows
+        let page = rows
             .into_iter()
             .filter(|row| row.seq > after && row.seq < before);
         Ok(MessageList {
-            messages: shown.map(MessageRow::into_message).collect(),
+            messages: page.map(MessageRow::into_message).collect(),
             has_more: range.has_more(head.last_seq),
         })
     }
@@ -214,11 +177,4 @@ impl Messages {
 /// Error: the message does not exist, or the caller may not see it.
 pub(super) fn message_not_found(seq: u64) -> Error {
     Error::NotFound(format!("message {seq} does not exist"))
-}
-
-fn empty_list() -> MessageList {
-    MessageList {
-        messages: Vec::new(),
-        has_more: false,
-    }
 }

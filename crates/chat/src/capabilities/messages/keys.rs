@@ -3,12 +3,16 @@
 //! Invariants:
 //! 1. The recent list has no gap below the watermark `parlor:top`, or it is not served.
 
-use super::recover::RECOVERY_CLAIM_SECS;
 use crate::ids::ConversationId;
 use crate::keys::{
     Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, RecentLayout,
     SchemaSource, TtlName,
 };
+
+/// How much longer the watermark lives than the recent list, in seconds.
+pub(super) const WATERMARK_EXTRA_TTL_SECS: u64 = 60;
+/// How long a claim on recovering an epoch lasts, in seconds.
+pub(super) const RECOVERY_CLAIM_SECS: u64 = 10;
 
 /// Keys and channels of messages.
 pub const KEY_GROUP: KeyGroup = KeyGroup {
@@ -52,7 +56,7 @@ pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:mess
 const WATERMARK: KeySpec = KeySpec::internal(
     "parlor:top:{conv}",
     KeyKind::String,
-    KeyTtl::ConfiguredPlus(TtlName::Recent, 60),
+    KeyTtl::ConfiguredPlus(TtlName::Recent, WATERMARK_EXTRA_TTL_SECS),
 )
 .value("`seq|epoch|rev`: the highest applied `seq`, the store epoch in which it was checked, the revision of the last published change")
 .meaning("watermark: all messages up to this `seq` were applied to list, events and bus, in order");

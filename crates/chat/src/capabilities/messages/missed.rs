@@ -8,30 +8,16 @@
 //!    it.
 
 use super::message_row::MessageRow;
+use super::model::MAX_SEQ;
 use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
-use super::{Message, Messages};
+use super::{Message, Messages, MissedMessages};
 use crate::api::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum number of missed messages, and of missed changes, in one reply.
-pub const MAX_MISSED: u64 = 500;
+const MAX_MISSED: u64 = 500;
 /// Attempts to read the missed messages while they are being changed.
 const MAX_READ_ATTEMPTS: usize = 3;
-/// Upper bound for a `seq` in a request. No message reaches it.
-const MAX_SEQ: u64 = 1 << 53;
-
-/// Messages and changes since a position.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MissedMessages {
-    /// Messages that were sent or changed, by `seq`.
-    pub messages: Vec<Message>,
-    /// `seq` of the newest message when they were read.
-    pub last_seq: u64,
-    /// Revision up to which all changes are included.
-    pub rev: u64,
-    /// True if there is more than fits into one reply.
-    pub has_more: bool,
-}
 
 impl Messages {
     /// Returns the messages after `after_seq`, and the older ones that were changed after `after_rev`. Without
@@ -44,15 +30,15 @@ impl Messages {
         after_rev: Option<u64>,
     ) -> Result<MissedMessages> {
         let hidden = self.hidden_through_seq(conversation, Some(user)).await?;
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
             let missed = self.read_missed_once(conversation, hidden, after_seq, after_rev);
             let mut missed = missed.await?;
-            tries += 1;
+            attempts += 1;
             let Some(changed) = missed.messages.iter().position(|it| it.rev > missed.rev) else {
                 return Ok(missed);
             };
-            if tries == MAX_READ_ATTEMPTS {
+            if attempts == MAX_READ_ATTEMPTS {
                 missed.messages.truncate(changed);
                 missed.has_more = true;
                 return Ok(missed);
@@ -97,13 +83,7 @@ impl Messages {
         let to = head.last_seq.min(after.saturating_add(MAX_MISSED));
         let mut from = after + RECENT_LIST_LEN;
         while from < to {
-            let read = rows::find_between(
-                &self.database,
-                conversation,
-                from,
-                from + RECENT_LIST_LEN + 1,
-            )
-            .await?;
+            let read = self.read_rows_after(conversation, from).await?;
             let rows = read.map(|it| it.rows).unwrap_or_default();
             missed.messages.extend(messages_through_head(rows, &head));
             from += RECENT_LIST_LEN;
@@ -116,14 +96,6 @@ impl Messages {
     /// revision, and perhaps a few older changes have, too. 0 if no unchanged message is found.
     pub async fn rev_at_seq(&self, conversation: &ConversationId, seq: u64) -> Result<u64> {
         rows::last_unchanged_rev(&self.database, conversation, seq).await
-    }
-
-    /// Highest applied `seq` of a conversation, `None` if it is cold.
-    pub(crate) async fn applied_seq(&self, conversation: &ConversationId) -> Result<Option<u64>> {
-        let tops = self
-            .applied_seqs(std::slice::from_ref(conversation))
-            .await?;
-        Ok(tops.into_iter().next().flatten())
     }
 
     /// Head of a conversation, `None` if it does not exist.
@@ -141,8 +113,7 @@ impl Messages {
         conversation: &ConversationId,
         seq: u64,
     ) -> Result<Vec<Message>> {
-        let read = rows::find_between(&self.database, conversation, seq, seq + RECENT_LIST_LEN + 1)
-            .await?;
+        let read = self.read_rows_after(conversation, seq).await?;
         let rows = read.map(|it| it.rows).unwrap_or_default();
         Ok(rows.into_iter().map(MessageRow::into_message).collect())
     }
@@ -173,9 +144,9 @@ impl Messages {
         (hidden, last): (u64, u64),
         rev: u64,
     ) -> Result<()> {
-        let most = MAX_MISSED + 1;
+        let range = (hidden, last);
         let read =
-            rows::find_changed_in_range(&self.database, conversation, rev, (hidden, last), most);
+            rows::find_changed_in_range(&self.database, conversation, rev, range, MAX_MISSED + 1);
         let mut changed = read.await?;
         changed.retain(|it| it.rev <= missed.rev);
         if changed.len() as u64 > MAX_MISSED {

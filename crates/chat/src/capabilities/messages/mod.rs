@@ -20,17 +20,17 @@ mod apply;
 mod apply_queue;
 mod edit;
 mod encode;
+mod fill_gap;
 mod history;
 mod message_row;
 mod missed;
 mod model;
 mod operations;
-mod readings;
 mod recent_list;
 mod recover;
-mod resume;
 mod retry;
 mod rows;
+mod scripts;
 mod send;
 mod validate;
 mod visibility;
@@ -41,10 +41,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use self::apply::PostCommitApplier;
-use self::readings::Readings;
 use self::recent_list::NewestMessages;
 use self::recover::RecoveryState;
 use self::retry::PendingStoreUpdate;
@@ -55,31 +53,32 @@ use crate::background::{BackgroundTask, BackgroundTasks};
 use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
+use crate::ids::ConversationId;
 use crate::limits::RateLimiter;
 use crate::nodes::LocalNode;
 use crate::options::MessageOptions;
 use crate::retry_queue::RetryQueue;
+use crate::single_flight::SingleFlight;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use self::edit::MessageEdit;
 pub use self::encode::decode_message_frame;
-pub use self::history::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, MessageList};
 pub(crate) use self::message_row::MessageRow;
-pub use self::missed::{MAX_MISSED, MissedMessages};
-pub use self::model::Message;
-pub use self::operations::{
-    DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage, SentMessage,
+pub use self::model::{
+    HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
 };
-pub use self::resume::{CatchUpConversation, JoinReply};
+pub use self::operations::{
+    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages,
+    SendMessage,
+};
 pub(crate) use self::rows::ConversationHead;
-pub use self::send::{NewMessage, Sent};
-pub use self::validate::MAX_MENTIONS;
 
 /// Interval of the retry task and the recovery task.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of sends and edits in progress on this node. Further callers wait for a permit.
 const MAX_IN_FLIGHT: u32 = 4_096;
+/// Maximum number of shared loads of newest messages; further callers load the messages themselves.
+const MAX_SHARED_LOADS: usize = 10_000;
 
 /// Capabilities that [`Messages`] depends on.
 pub struct MessageDependencies {
@@ -106,7 +105,7 @@ pub struct Messages {
     nodes: Arc<LocalNode>,
     options: MessageOptions,
     writer: MessageWriter,
-    newest_loads: Readings<NewestMessages>,
+    newest_loads: SingleFlight<ConversationId, Arc<NewestMessages>>,
     visibility: VisibilityCache,
     retry_queue: RetryQueue<PendingStoreUpdate>,
     recovery_state: Mutex<RecoveryState>,
@@ -119,7 +118,7 @@ impl Messages {
     pub fn new(
         ctx: ChatContext,
         database: Database,
-        needs: MessageDependencies,
+        dependencies: MessageDependencies,
         options: MessageOptions,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
@@ -128,12 +127,12 @@ impl Messages {
                 PostCommitApplier::new(me),
             ),
             visibility: VisibilityCache::new(ctx.clone(), database.clone()),
-            conversations: needs.conversations,
-            unread: needs.unread,
-            limits: needs.limits,
-            typing: needs.typing,
-            nodes: needs.nodes,
-            newest_loads: Readings::new(),
+            conversations: dependencies.conversations,
+            unread: dependencies.unread,
+            limits: dependencies.limits,
+            typing: dependencies.typing,
+            nodes: dependencies.nodes,
+            newest_loads: SingleFlight::new(MAX_SHARED_LOADS),
             retry_queue: RetryQueue::default(),
             recovery_state: Mutex::default(),
             in_flight_permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
@@ -144,19 +143,20 @@ impl Messages {
         })
     }
 
-    /// Returns the number of database reads that were necessary because the recent list could not answer.
+    /// Returns the number of database reads that were necessary because the recent list could not answer. Tests and the
+    /// benchmark use it to see whether a page came from the list.
     pub fn row_reads(&self) -> u64 {
         self.recent_list_misses.load(Ordering::Relaxed)
     }
 
     /// Starts the retry task and the recovery task.
-    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,
                 BACKGROUND_INTERVAL,
                 "retry store updates of messages",
-                |it| async move { it.settle().await },
+                |it| async move { it.retry_pending().await },
             ),
             BackgroundTask::spawn_periodic(
                 self,
@@ -173,27 +173,20 @@ impl Messages {
         self.writer.stop().await;
     }
 
-    /// Waits for an in-flight permit and spawns work that holds it. Once spawned, the work is not cancelled with the
-    /// caller.
-    async fn spawn<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> JoinHandle<T> {
-        let place = Arc::clone(&self.in_flight_permits).acquire_owned().await;
-        tokio::spawn(async move {
-            let done = work.await;
-            drop(place);
-            done
-        })
-    }
-
-    /// Runs work on its own task, so that a cancelled caller does not cancel it, and waits for the result.
+    /// Runs work on its own task and waits for the result. Once the task has an in-flight permit, it is not cancelled
+    /// with the caller.
     async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        match self.spawn(work).await.await {
-            Ok(done) => done,
+        let permit = Arc::clone(&self.in_flight_permits).acquire_owned().await;
+        let task = tokio::spawn(async move {
+            let result = work.await;
+            drop(permit);
+            result
+        });
+        match task.await {
+            Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // The task is only cancelled when the runtime shuts down.

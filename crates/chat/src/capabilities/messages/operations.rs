@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{HistoryAnchor, MAX_HISTORY_PAGE_SIZE, Message, MessageEdit, MessageList, NewMessage};
+use super::history::MAX_HISTORY_PAGE_SIZE;
+use super::{HistoryAnchor, Message, MessageEdit, MessageList, NewMessage, SentMessage};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::api::error_code::ErrorCode;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::ConversationId;
+use crate::typing::TypingUser;
 
 /// Page size if the request has no `limit`.
 const DEFAULT_PAGE_SIZE: u64 = 50;
@@ -34,17 +36,6 @@ pub struct SendMessage {
     #[serde(default)]
     #[schema(min_length = 1, max_length = 128)]
     pub client_id: Option<String>,
-}
-
-/// A stored message.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct SentMessage {
-    /// The message.
-    #[serde(flatten)]
-    pub message: Message,
-    /// True if the message existed already under the same `clientId`.
-    #[serde(skip)]
-    pub repeated: bool,
 }
 
 impl Operation for SendMessage {
@@ -79,15 +70,11 @@ impl Operation for SendMessage {
             metadata,
             client_id,
         };
-        let sent = chat.messages().send(caller, &conversation, new).await?;
-        Ok(SentMessage {
-            message: sent.message,
-            repeated: sent.is_duplicate,
-        })
+        chat.messages().send(caller, &conversation, new).await
     }
 
     fn is_new(reply: &SentMessage) -> bool {
-        !reply.repeated
+        !reply.is_duplicate
     }
 }
 
@@ -124,7 +111,7 @@ impl Operation for ListMessages {
     type Reply = MessageList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<MessageList> {
-        let page = match (self.before, self.after) {
+        let anchor = match (self.before, self.after) {
             (None, None) => HistoryAnchor::Newest,
             (Some(seq), None) => HistoryAnchor::Before(seq),
             (None, Some(seq)) => HistoryAnchor::After(seq),
@@ -144,10 +131,10 @@ impl Operation for ListMessages {
             .require_member(caller, &self.conversation_id)
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
-        match messages.history(&conversation, user, page, limit).await {
+        match messages.history(&conversation, user, anchor, limit).await {
             // A service may read every conversation, even on behalf of a user who is not a member.
             Err(Error::NotAMember(_)) if caller.role == Role::Service => {
-                messages.history(&conversation, None, page, limit).await
+                messages.history(&conversation, None, anchor, limit).await
             }
             found => found,
         }
@@ -184,10 +171,10 @@ impl Operation for GetMessage {
             .require_member(caller, &self.conversation_id)
             .await?;
         let (messages, user) = (chat.messages(), caller.user.as_ref());
-        match messages.one(&conversation, user, self.seq).await {
+        match messages.find_message(&conversation, user, self.seq).await {
             // A service may read every conversation, even on behalf of a user who is not a member.
             Err(Error::NotAMember(_)) if caller.role == Role::Service => {
-                messages.one(&conversation, None, self.seq).await
+                messages.find_message(&conversation, None, self.seq).await
             }
             found => found,
         }
@@ -279,6 +266,76 @@ impl Operation for DeleteMessage {
         chat.messages()
             .delete(caller, &conversation, self.seq)
             .await
+    }
+}
+
+/// Returns what the caller missed in a conversation. For members of the conversation. Call this operation after
+/// subscribing to the conversation, so that no message is missed between both.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatchUpConversation {
+    /// Id of the conversation.
+    #[schema(value_type = ConversationId)]
+    pub conversation_id: String,
+    /// `seq` of the last message that the caller has. If it is absent, no missed messages are returned.
+    #[serde(default)]
+    pub after_seq: Option<u64>,
+    /// Last `rev` that the caller has. If it is absent, no changes of older messages are returned.
+    #[serde(default)]
+    pub after_rev: Option<u64>,
+}
+
+/// Missed messages of a member, and the state of the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinReply {
+    /// Messages after `afterSeq`, at most 500, and older messages that were changed after `afterRev`, at most 500;
+    /// ordered by `seq`.
+    pub missed: Vec<Message>,
+    /// `seq` of the newest message; 0 if there is none.
+    pub last_seq: u64,
+    /// Revision up to which `missed` contains all changes. Send it as `afterRev` in the next request.
+    pub rev: u64,
+    /// Number of unread messages of the caller in this conversation.
+    pub unread: u64,
+    /// Users who are typing.
+    pub typing: Vec<TypingUser>,
+    /// True if the caller missed more than `missed` contains. Load further messages with `history`, and further changes
+    /// with this `rev` as `afterRev`.
+    pub has_more: bool,
+}
+
+impl Operation for CatchUpConversation {
+    const INFO: OperationInfo = OperationInfo {
+        name: "messages.catch_up",
+        summary: "Returns what a member missed in a conversation",
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
+    };
+    type Reply = JoinReply;
+
+    async fn run(self, chat: &Chat, caller: &Caller) -> Result<JoinReply> {
+        let user = caller.require_user()?;
+        let conversation = chat
+            .conversations()
+            .require_member(caller, &self.conversation_id)
+            .await?;
+        let messages = chat.messages();
+        let missed = messages.read_missed(&conversation, user, self.after_seq, self.after_rev);
+        let unread = chat.unread().count_in_conversation(user, &conversation);
+        let typing = chat.typing().typing_users(&conversation);
+        let (missed, unread, typing) = tokio::try_join!(missed, unread, typing)?;
+        Ok(JoinReply {
+            missed: missed.messages,
+            last_seq: missed.last_seq,
+            rev: missed.rev,
+            unread,
+            typing,
+            has_more: missed.has_more,
+        })
     }
 }
 

@@ -10,12 +10,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parlor_store::{LuaScript, script};
 use redis::{FromRedisValue, ParsingError, Value};
 
-use super::append::AppendStatus;
 use super::encode::EncodedMessage;
 use super::rows::{self, HeadAndRows};
+use super::scripts::{INSTALL_RECENT_LIST, READ_RECENT_PAGE};
 use super::{Message, Messages};
 use crate::api::error::Result;
 use crate::background::log_failure;
@@ -23,12 +22,13 @@ use crate::bus::frame::BusFrameKind;
 use crate::clock::duration_millis;
 use crate::ids::ConversationId;
 use crate::keys::{RecentLayout, TtlName};
-
-static READ_RECENT_PAGE: LuaScript = script!("scripts/read_recent_page.lua");
-static INSTALL_RECENT_LIST: LuaScript = script!("scripts/install_recent_list.lua");
+use crate::single_flight::FlightRole;
 
 /// Attempts to read the rows and install the list. An attempt fails if a newer message or change is applied meanwhile.
 const MAX_REFILL_ATTEMPTS: usize = 4;
+/// Loads of other callers that a caller waits for before it loads the messages itself. The second one began after the
+/// first one ended, so it contains what the caller needs.
+const MAX_SHARED_LOADS_AWAITED: usize = 2;
 
 /// Requested `seq` range of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Messages {
                 keys.apply_watermark(conversation),
                 keys.recent_list(conversation),
             ])
-            .arg(self.epoch())
+            .arg(self.ctx.store_epoch())
             .arg(text(range.before))
             .arg(text(range.after))
             .arg(range.limit)
@@ -102,13 +102,28 @@ impl Messages {
         conversation: &ConversationId,
         found: Option<&RecentListReply>,
     ) -> Result<Option<Arc<NewestMessages>>> {
-        self.newest_loads
-            .ask(
-                conversation,
-                |newest: &NewestMessages| newest.includes_all_applied(found),
-                async || self.refill_recent_list(conversation).await,
-            )
-            .await
+        let mut leader = None;
+        for _ in 0..MAX_SHARED_LOADS_AWAITED {
+            match self.newest_loads.join(conversation) {
+                FlightRole::Follower(follower) => {
+                    // The load may have failed, or it began before the newest message was applied.
+                    let newest = follower.wait().await;
+                    if let Some(newest) = newest.filter(|it| it.includes_all_applied(found)) {
+                        return Ok(Some(newest));
+                    }
+                }
+                FlightRole::Leader(role) => {
+                    leader = Some(role);
+                    break;
+                }
+                FlightRole::Bypass => break,
+            }
+        }
+        let newest = self.refill_recent_list(conversation).await?.map(Arc::new);
+        if let (Some(leader), Some(newest)) = (leader, &newest) {
+            leader.complete(Arc::clone(newest));
+        }
+        Ok(newest)
     }
 
     /// Reads the newest rows and installs the list from them.
@@ -119,7 +134,7 @@ impl Messages {
         let mut newest = None;
         for _ in 0..MAX_REFILL_ATTEMPTS {
             // The epoch is read before the rows, so that rows of an earlier epoch are not installed.
-            let epoch = self.epoch();
+            let epoch = self.ctx.store_epoch();
             self.recent_list_misses.fetch_add(1, Ordering::Relaxed);
             let Some(read) = rows::find_newest(&self.database, conversation).await? else {
                 return Ok(None);
@@ -133,11 +148,9 @@ impl Messages {
                 Ok(InstallStatus::Done) => break,
                 Ok(InstallStatus::Stale) => {}
                 Ok(InstallStatus::Cold) => {
-                    let settled = self
-                        .apply_missing(conversation, AppendStatus::Cold, 0)
-                        .await;
-                    if settled.is_err() {
-                        log_failure("install the recent list", &settled);
+                    let applied = self.apply_after(conversation, None).await;
+                    if applied.is_err() {
+                        log_failure("install the recent list", &applied);
                         break;
                     }
                 }

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::Messages;
-use super::append::AppendStatus;
+use super::keys::RECOVERY_CLAIM_SECS;
 use super::rows;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
@@ -21,10 +21,6 @@ use crate::keys::TtlName;
 
 /// How far back recovery looks after a dead node or a new store epoch. It is longer than the detection of either takes.
 const RECOVERY_WINDOW: Duration = Duration::from_secs(120);
-/// How long a claim on recovering an epoch lasts, in seconds.
-pub(super) const RECOVERY_CLAIM_SECS: u64 = 10;
-/// Conversations or users per statement.
-const RECOVERY_PAGE_SIZE: u64 = 500;
 
 /// Progress of the recovery task of a node.
 #[derive(Debug, Default, Clone, Copy)]
@@ -40,13 +36,14 @@ impl Messages {
     /// this every second. Returns the number of conversations with unapplied messages.
     pub async fn recover_if_needed(&self) -> Result<usize> {
         let seen = *self.recovery_state.lock();
-        let (epoch, ended) = (self.epoch(), *self.nodes.claimed_count().borrow());
+        let (epoch, claimed_dead_nodes) =
+            (self.ctx.store_epoch(), *self.nodes.claimed_count().borrow());
         let behind = if !seen.start_recovered {
             // All conversations that may still have a recent list, because this may be the first recovery since their
             // last message.
             let back = self.ctx.keys().ttl(TtlName::Recent).max(RECOVERY_WINDOW);
             self.recover_period(back).await?
-        } else if seen.claimed_dead_nodes != ended {
+        } else if seen.claimed_dead_nodes != claimed_dead_nodes {
             self.recover_period(RECOVERY_WINDOW).await?
         } else if seen.epoch != epoch {
             match self.claim_recovery(epoch).await? {
@@ -60,38 +57,31 @@ impl Messages {
         *self.recovery_state.lock() = RecoveryState {
             start_recovered: true,
             epoch,
-            claimed_dead_nodes: ended,
+            claimed_dead_nodes,
         };
         Ok(behind)
     }
 
     async fn recover_period(&self, back: Duration) -> Result<usize> {
         let now = self.ctx.now();
-        let since = now.as_millis().saturating_sub(duration_millis(back));
+        let start = Timestamp(now.as_millis().saturating_sub(duration_millis(back)));
         // The clock of another node may be ahead.
         let mut to = now.saturating_add(RECOVERY_WINDOW);
-        let mut from = Timestamp(
-            now.as_millis()
-                .saturating_sub(duration_millis(RECOVERY_WINDOW)),
-        );
+        let mut from = now.saturating_sub(RECOVERY_WINDOW);
         // In older slices, cold conversations are skipped: their messages are too old to be published.
-        let (mut behind, mut cold) = (0, true);
+        let (mut recovered, mut is_recent) = (0, true);
         // Each slice is a short statement. The newest slice is first.
         loop {
-            behind += self.recover_conversations(from, to, cold).await?;
-            if cold {
+            recovered += self.recover_conversations(from, to, is_recent).await?;
+            if is_recent {
                 self.reconcile_active_members(from, to).await?;
             }
-            self.republish_changes(from, to, cold).await?;
-            if from.as_millis() <= since {
-                return Ok(behind);
+            self.republish_changes(from, to, is_recent).await?;
+            if from <= start {
+                return Ok(recovered);
             }
-            (to, cold) = (from, false);
-            from = Timestamp(
-                from.as_millis()
-                    .saturating_sub(duration_millis(RECOVERY_WINDOW))
-                    .max(since),
-            );
+            (to, is_recent) = (from, false);
+            from = from.saturating_sub(RECOVERY_WINDOW).max(start);
         }
     }
 
@@ -100,54 +90,41 @@ impl Messages {
         &self,
         from: Timestamp,
         to: Timestamp,
-        cold: bool,
+        include_cold: bool,
     ) -> Result<usize> {
-        let (mut behind, mut after) = (0, String::new());
+        let (mut recovered, mut after) = (0, String::new());
         loop {
-            let page = rows::find_active_conversations(
-                &self.database,
-                from,
-                to,
-                &after,
-                RECOVERY_PAGE_SIZE,
-            )
-            .await?;
+            let period = (from, to);
+            let page = rows::find_active_conversations(&self.database, period, &after).await?;
             let Some((last, _)) = page.last() else {
-                return Ok(behind);
+                return Ok(recovered);
             };
             after = last.to_string();
             let ids: Vec<_> = page.iter().map(|(id, _)| id.clone()).collect();
-            let tops = self.applied_seqs(&ids).await?;
-            for ((conversation, last_seq), top) in page.iter().zip(tops) {
-                let done = match top {
-                    Some(top) if top >= *last_seq => continue,
-                    Some(top) => {
-                        self.apply_missing(conversation, AppendStatus::Gap, top)
-                            .await
-                    }
-                    None if cold => {
-                        self.apply_missing(conversation, AppendStatus::Cold, 0)
-                            .await
-                    }
-                    None => continue,
-                };
-                // A conversation that fails for its own reason does not stop the recovery of the others.
-                if done.as_ref().is_err_and(Error::is_store_unavailable) {
-                    return done.map(|()| behind);
+            let applied_seqs = self.applied_seqs(&ids).await?;
+            for ((conversation, last_seq), applied_seq) in page.iter().zip(applied_seqs) {
+                let is_applied = applied_seq.map_or(!include_cold, |seq| seq >= *last_seq);
+                if is_applied {
+                    continue;
                 }
-                log_failure("recover a conversation", &done);
-                behind += 1;
+                let applied = self.apply_after(conversation, applied_seq).await;
+                // A conversation that fails for its own reason does not stop the recovery of the others.
+                if applied.as_ref().is_err_and(Error::is_store_unavailable) {
+                    return applied.map(|()| recovered);
+                }
+                log_failure("recover a conversation", &applied);
+                recovered += 1;
             }
         }
     }
 
-    /// Publishes the edits and deletes of this period again; if not `recent`, only those that are missing in the recent
+    /// Publishes the edits and deletes of this period again; if not `is_recent`, only those that are missing in the recent
     /// list.
     async fn republish_changes(
         &self,
         mut from: Timestamp,
         to: Timestamp,
-        recent: bool,
+        is_recent: bool,
     ) -> Result<()> {
         let mut after = String::new();
         loop {
@@ -159,34 +136,29 @@ impl Messages {
             after.clone_from(&last.id);
             for row in page {
                 let conversation = row.conversation_id.clone();
-                let shown = match recent {
+                let published = match is_recent {
                     true => self.publish_change(&conversation, row).await,
                     false => {
                         self.publish_change_if_list_is_stale(&conversation, row)
                             .await
                     }
                 };
-                if shown.as_ref().is_err_and(Error::is_store_unavailable) {
-                    return shown;
+                if published.as_ref().is_err_and(Error::is_store_unavailable) {
+                    return published;
                 }
-                log_failure("publish a change again", &shown);
+                log_failure("publish a change again", &published);
             }
         }
     }
 
     /// Reconciles the unread counters of members of conversations with messages in this period.
     async fn reconcile_active_members(&self, from: Timestamp, to: Timestamp) -> Result<()> {
-        let most = self.unread.fanout_limit();
+        let max_members = self.unread.fanout_limit();
         let mut after = String::new();
         loop {
-            let users = rows::find_active_members(
-                &self.database,
-                most,
-                (from, to),
-                &after,
-                RECOVERY_PAGE_SIZE,
-            )
-            .await?;
+            let period = (from, to);
+            let users =
+                rows::find_active_members(&self.database, max_members, period, &after).await?;
             let Some(last) = users.last() else {
                 return Ok(());
             };
@@ -201,12 +173,8 @@ impl Messages {
         let own = format!("{epoch}|{}", self.nodes.id());
         let mut store = self.ctx.store().idempotent();
         let mut claim = redis::cmd("SET");
-        claim
-            .arg(&key)
-            .arg(&own)
-            .arg("NX")
-            .arg("EX")
-            .arg(RECOVERY_CLAIM_SECS);
+        claim.arg(&key).arg(&own).arg("NX");
+        claim.arg("EX").arg(RECOVERY_CLAIM_SECS);
         claim.exec_async(&mut store).await?;
         let holder: Option<String> = redis::cmd("GET").arg(&key).query_async(&mut store).await?;
         Ok(match holder {

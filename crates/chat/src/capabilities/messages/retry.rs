@@ -21,28 +21,28 @@ pub(super) enum PendingStoreUpdate {
 impl Messages {
     /// Repeats all pending store updates. The background task calls this every second. It stops if the store or the
     /// database is unavailable; an update that fails for another reason does not delay the others.
-    pub async fn settle(&self) -> Result<()> {
-        let mut failed = Ok(());
-        for owed in self.retry_queue.all() {
+    pub async fn retry_pending(&self) -> Result<()> {
+        let mut last_error = Ok(());
+        for update in self.retry_queue.all() {
             // The update is removed before it runs, so that an update that is added meanwhile stays in the queue.
-            if !self.retry_queue.remove(&owed) {
+            if !self.retry_queue.remove(&update) {
                 continue;
             }
-            if let Err(error) = self.retry_update(&owed).await {
-                self.retry_queue.push(owed);
-                let away =
+            if let Err(error) = self.retry_update(&update).await {
+                self.retry_queue.push(update);
+                let is_unavailable =
                     error.is_store_unavailable() || matches!(error, Error::DatabaseUnavailable(_));
-                failed = Err(error);
-                if away {
+                last_error = Err(error);
+                if is_unavailable {
                     break;
                 }
             }
         }
-        failed
+        last_error
     }
 
-    async fn retry_update(&self, owed: &PendingStoreUpdate) -> Result<()> {
-        match owed {
+    async fn retry_update(&self, update: &PendingStoreUpdate) -> Result<()> {
+        match update {
             PendingStoreUpdate::UnappliedMessages(conversation) => {
                 self.apply_unapplied(conversation).await
             }

@@ -8,11 +8,18 @@ use sqlx::{FromRow, Row};
 use super::message_row::{MessageRow, message_columns};
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, WriteTransaction, for_backend, from_db_integer, to_db_integer};
+use crate::conversations::{HistoryVisibility, MemberRole};
+use crate::database::{
+    Database, WriteTransaction, for_backend, from_db_integer, read_statement, to_db_integer,
+    tx_statement,
+};
 use crate::ids::{ConversationId, UserId};
+use crate::keys::UnknownName;
 
 /// Maximum rows per statement, equal to the length of the recent list.
 pub(super) const RECENT_LIST_LEN: u64 = 100;
+/// Conversations or users per statement of the recovery.
+const RECOVERY_PAGE_SIZE: i64 = 500;
 
 /// State of a conversation row when its messages were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,13 +63,6 @@ const SELECT_BY_CLIENT_ID: &str = concat!(
     message_columns!(),
     " FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3"
 );
-const CHANGED: &str = concat!(
-    "SELECT ",
-    message_columns!(),
-    " FROM messages
-    WHERE conversation_id = $1 AND rev > $2 AND seq > $3 AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
-    ORDER BY rev LIMIT $4"
-);
 const SELECT_CHANGED_IN_RANGE: &str = concat!(
     "SELECT ",
     message_columns!(),
@@ -102,7 +102,8 @@ const SELECT_ONE: &str = concat!(
     message_columns!(),
     " FROM messages WHERE conversation_id = $1 AND seq = $2"
 );
-const MEMBER: &str = "SELECT role FROM members WHERE conversation_id = $1 AND user_id = $2";
+const SELECT_MEMBER_ROLE: &str =
+    "SELECT role FROM members WHERE conversation_id = $1 AND user_id = $2";
 const EDIT: &str = concat!(
     "UPDATE messages SET content = $1, metadata = $2, edited_at = $3, rev = $4
     WHERE conversation_id = $5 AND seq = $6 RETURNING ",
@@ -152,13 +153,16 @@ pub(super) async fn find_newest(
 /// Reads the newest messages before a `seq`, at most [`RECENT_LIST_LEN`].
 pub(super) async fn find_before(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     before: u64,
     limit: u64,
 ) -> Result<Option<HeadAndRows>> {
+    let (before, limit) = (
+        to_db_integer(before),
+        to_db_integer(limit.min(RECENT_LIST_LEN)),
+    );
     for_backend!(database.reader(), pool => {
-        let query = sqlx::query(SELECT_BEFORE).bind(conversation.as_str());
-        let query = query.bind(to_db_integer(before)).bind(to_db_integer(limit.min(RECENT_LIST_LEN)));
+        let query = sqlx::query(SELECT_BEFORE).bind(id.as_str()).bind(before).bind(limit);
         parse_head_and_rows!(query.fetch_all(pool).await?)
     })
 }
@@ -166,14 +170,14 @@ pub(super) async fn find_before(
 /// Reads the messages after `after` and before `before`; the range may contain at most [`RECENT_LIST_LEN`] messages.
 pub(super) async fn find_between(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     after: u64,
     before: u64,
 ) -> Result<Option<HeadAndRows>> {
     debug_assert!(before.saturating_sub(after) <= RECENT_LIST_LEN + 1);
+    let (after, before) = (to_db_integer(after), to_db_integer(before));
     for_backend!(database.reader(), pool => {
-        let query = sqlx::query(SELECT_BETWEEN).bind(conversation.as_str());
-        let query = query.bind(to_db_integer(after)).bind(to_db_integer(before));
+        let query = sqlx::query(SELECT_BETWEEN).bind(id.as_str()).bind(after).bind(before);
         parse_head_and_rows!(query.fetch_all(pool).await?)
     })
 }
@@ -181,120 +185,131 @@ pub(super) async fn find_between(
 /// Reads the newest `seq` that was created before a time in ms; 0 if there is none.
 pub(super) async fn last_seq_before(
     database: &Database,
-    conversation: &ConversationId,
-    moment: u64,
+    id: &ConversationId,
+    time_ms: u64,
 ) -> Result<u64> {
-    let seq: Option<i64> = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_scalar(SELECT_LAST_SEQ_BEFORE).bind(conversation.as_str());
-        query.bind(to_db_integer(moment)).fetch_optional(pool).await?
-    });
+    let time_ms = to_db_integer(time_ms);
+    let seq: Option<i64> = read_statement!(
+        database,
+        query_scalar(SELECT_LAST_SEQ_BEFORE, id.as_str(), time_ms).fetch_optional
+    );
     Ok(seq.map_or(0, from_db_integer))
 }
 
 /// Reads the message of a sender with a client id.
 pub(super) async fn find_by_client_id(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     sender: &UserId,
     client_id: &str,
 ) -> Result<Option<MessageRow>> {
-    let row = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(SELECT_BY_CLIENT_ID).bind(conversation.as_str());
-        query.bind(sender.as_str()).bind(client_id).fetch_optional(pool).await?
-    });
-    Ok(row)
-}
-
-/// Reads edited and deleted messages after `hidden` with a revision above `rev`, by revision.
-pub(super) async fn changed(
-    database: &Database,
-    conversation: &ConversationId,
-    rev: u64,
-    hidden: u64,
-    limit: u64,
-) -> Result<Vec<MessageRow>> {
-    let rows = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(CHANGED).bind(conversation.as_str()).bind(to_db_integer(rev));
-        query.bind(to_db_integer(hidden)).bind(to_db_integer(limit)).fetch_all(pool).await?
-    });
-    Ok(rows)
+    Ok(read_statement!(
+        database,
+        query_as(SELECT_BY_CLIENT_ID, id.as_str(), sender.as_str(), client_id).fetch_optional
+    ))
 }
 
 /// Reads messages after `after` and up to `last` that were edited or deleted after `rev`, by revision.
 pub(super) async fn find_changed_in_range(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     rev: u64,
     (after, last): (u64, u64),
     limit: u64,
 ) -> Result<Vec<MessageRow>> {
-    let rows = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(SELECT_CHANGED_IN_RANGE).bind(conversation.as_str());
-        let query = query.bind(to_db_integer(rev)).bind(to_db_integer(after)).bind(to_db_integer(last));
-        query.bind(to_db_integer(limit)).fetch_all(pool).await?
-    });
-    Ok(rows)
+    let [rev, after, last, limit] = [rev, after, last, limit].map(to_db_integer);
+    Ok(read_statement!(
+        database,
+        query_as(
+            SELECT_CHANGED_IN_RANGE,
+            id.as_str(),
+            rev,
+            after,
+            last,
+            limit
+        )
+        .fetch_all
+    ))
 }
 
 /// Reads the revision of the newest message up to `seq` that was never changed; 0 if there is none.
 pub(super) async fn last_unchanged_rev(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     seq: u64,
 ) -> Result<u64> {
-    let rev: Option<i64> = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_scalar(SELECT_LAST_UNCHANGED_REV).bind(conversation.as_str());
-        query.bind(to_db_integer(seq)).fetch_optional(pool).await?
-    });
+    let seq = to_db_integer(seq);
+    let rev: Option<i64> = read_statement!(
+        database,
+        query_scalar(SELECT_LAST_UNCHANGED_REV, id.as_str(), seq).fetch_optional
+    );
     Ok(rev.map_or(0, from_db_integer))
 }
 
-/// Reads what decides which messages a user may see: the `history` setting of the conversation, and the `joined_seq` of
-/// the user.
+/// Reads the `history` setting of a conversation, and the `joined_seq` of a user, `None` if the user is not a member.
 pub(super) async fn find_visibility(
     database: &Database,
-    conversation: &ConversationId,
+    id: &ConversationId,
     user: &UserId,
-) -> Result<Option<(String, Option<u64>)>> {
-    let row: Option<(String, Option<i64>)> = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(SELECT_VISIBILITY).bind(conversation.as_str());
-        query.bind(user.as_str()).fetch_optional(pool).await?
-    });
-    Ok(row.map(|(history, joined)| (history, joined.map(from_db_integer))))
+) -> Result<Option<(HistoryVisibility, Option<u64>)>> {
+    let row: Option<(String, Option<i64>)> = read_statement!(
+        database,
+        query_as(SELECT_VISIBILITY, id.as_str(), user.as_str()).fetch_optional
+    );
+    let Some((history, joined_seq)) = row else {
+        return Ok(None);
+    };
+    Ok(Some((
+        parse_enum(history)?,
+        joined_seq.map(from_db_integer),
+    )))
 }
 
 /// Reads a page of the conversations with messages in a period, by id, with their `last_seq`.
 pub(super) async fn find_active_conversations(
     database: &Database,
-    from: Timestamp,
-    to: Timestamp,
+    (from, to): (Timestamp, Timestamp),
     after: &str,
-    limit: u64,
 ) -> Result<Vec<(ConversationId, u64)>> {
-    let found: Vec<(String, i64)> = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(SELECT_ACTIVE_CONVERSATIONS).bind(min_message_id(from)).bind(min_message_id(to));
-        query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
-    });
-    let found = found.into_iter();
-    found
-        .map(|(id, last)| Ok((ConversationId::new(id)?, from_db_integer(last))))
+    let (from, to) = (min_message_id(from), min_message_id(to));
+    let page: Vec<(String, i64)> = read_statement!(
+        database,
+        query_as(
+            SELECT_ACTIVE_CONVERSATIONS,
+            from,
+            to,
+            after,
+            RECOVERY_PAGE_SIZE
+        )
+        .fetch_all
+    );
+    let page = page.into_iter();
+    page.map(|(id, last)| Ok((ConversationId::new(id)?, from_db_integer(last))))
         .collect()
 }
 
 /// Reads a page of the members of conversations with at most `max_members` members and messages in a period, by id.
 pub(super) async fn find_active_members(
     database: &Database,
-    most: u64,
+    max_members: u64,
     (from, to): (Timestamp, Timestamp),
     after: &str,
-    limit: u64,
 ) -> Result<Vec<UserId>> {
-    let found: Vec<String> = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_scalar(SELECT_ACTIVE_MEMBERS).bind(to_db_integer(most));
-        let query = query.bind(min_message_id(from)).bind(min_message_id(to));
-        query.bind(after).bind(to_db_integer(limit)).fetch_all(pool).await?
-    });
-    let users = found.into_iter().map(UserId::new);
+    let max_members = to_db_integer(max_members);
+    let (from, to) = (min_message_id(from), min_message_id(to));
+    let page: Vec<String> = read_statement!(
+        database,
+        query_scalar(
+            SELECT_ACTIVE_MEMBERS,
+            max_members,
+            from,
+            to,
+            after,
+            RECOVERY_PAGE_SIZE
+        )
+        .fetch_all
+    );
+    let users = page.into_iter().map(UserId::new);
     Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
@@ -305,11 +320,11 @@ pub(super) async fn find_changed_in_period(
     (from, to): (Timestamp, Timestamp),
     after: &str,
 ) -> Result<Vec<MessageRow>> {
-    let rows = for_backend!(database.reader(), pool => {
-        let query = sqlx::query_as(SELECT_CHANGED_IN_PERIOD).bind(to_db_integer(from.as_millis())).bind(after);
-        query.bind(to_db_integer(to.as_millis())).bind(to_db_integer(RECENT_LIST_LEN)).fetch_all(pool).await?
-    });
-    Ok(rows)
+    let [from, to, limit] = [from.as_millis(), to.as_millis(), RECENT_LIST_LEN].map(to_db_integer);
+    Ok(read_statement!(
+        database,
+        query_as(SELECT_CHANGED_IN_PERIOD, from, after, to, limit).fetch_all
+    ))
 }
 
 /// Smallest UUIDv7 text of a moment.
@@ -318,42 +333,43 @@ fn min_message_id(moment: Timestamp) -> String {
     format!("{:08x}-{:04x}-", ms >> 16, ms & 0xffff)
 }
 
+fn parse_enum<T: TryFrom<String, Error = UnknownName>>(text: String) -> Result<T> {
+    T::try_from(text).map_err(|error| sqlx::Error::Decode(error.into()).into())
+}
+
 /// Increments the revision of a conversation and locks its row until the end of the transaction; `None` if the
 /// conversation does not exist.
 pub(super) async fn lock_and_bump_rev(
     tx: &mut WriteTransaction,
-    conversation: &ConversationId,
+    id: &ConversationId,
 ) -> Result<Option<u64>> {
-    let rev: Option<i64> = for_backend!(tx.connection(), c => {
-        sqlx::query_scalar(BUMP_REV).bind(conversation.as_str()).fetch_optional(c).await?
-    });
+    let rev: Option<i64> = tx_statement!(tx, query_scalar(BUMP_REV, id.as_str()).fetch_optional);
     Ok(rev.map(from_db_integer))
 }
 
 /// Reads one message in a transaction.
 pub(super) async fn find_one(
     tx: &mut WriteTransaction,
-    conversation: &ConversationId,
+    id: &ConversationId,
     seq: u64,
 ) -> Result<Option<MessageRow>> {
-    let row = for_backend!(tx.connection(), c => {
-        let query = sqlx::query_as(SELECT_ONE).bind(conversation.as_str());
-        query.bind(to_db_integer(seq)).fetch_optional(c).await?
-    });
-    Ok(row)
+    Ok(tx_statement!(
+        tx,
+        query_as(SELECT_ONE, id.as_str(), to_db_integer(seq)).fetch_optional
+    ))
 }
 
-/// Reads the role of a member in a transaction.
-pub(super) async fn role(
+/// Reads the role of a member in a transaction; `None` if the user is not a member.
+pub(super) async fn find_member_role(
     tx: &mut WriteTransaction,
-    conversation: &ConversationId,
+    id: &ConversationId,
     user: &UserId,
-) -> Result<Option<String>> {
-    let role = for_backend!(tx.connection(), c => {
-        let query = sqlx::query_scalar(MEMBER).bind(conversation.as_str());
-        query.bind(user.as_str()).fetch_optional(c).await?
-    });
-    Ok(role)
+) -> Result<Option<MemberRole>> {
+    let role: Option<String> = tx_statement!(
+        tx,
+        query_scalar(SELECT_MEMBER_ROLE, id.as_str(), user.as_str()).fetch_optional
+    );
+    role.map(parse_enum).transpose()
 }
 
 /// New column values of an edited message.
@@ -367,29 +383,37 @@ pub(super) struct EditedColumns<'a> {
 /// Writes the new content of a message.
 pub(super) async fn edit(
     tx: &mut WriteTransaction,
-    conversation: &ConversationId,
+    id: &ConversationId,
     seq: u64,
     edited: &EditedColumns<'_>,
 ) -> Result<MessageRow> {
-    let row = for_backend!(tx.connection(), c => {
-        let query = sqlx::query_as(EDIT).bind(edited.content).bind(edited.metadata);
-        let query = query.bind(to_db_integer(edited.at.as_millis())).bind(to_db_integer(edited.rev));
-        query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
-    });
-    Ok(row)
+    let [at, rev, seq] = [edited.at.as_millis(), edited.rev, seq].map(to_db_integer);
+    Ok(tx_statement!(
+        tx,
+        query_as(
+            EDIT,
+            edited.content,
+            edited.metadata,
+            at,
+            rev,
+            id.as_str(),
+            seq
+        )
+        .fetch_one
+    ))
 }
 
 /// Deletes the content of a message.
 pub(super) async fn delete(
     tx: &mut WriteTransaction,
-    conversation: &ConversationId,
+    id: &ConversationId,
     seq: u64,
     at: Timestamp,
     rev: u64,
 ) -> Result<MessageRow> {
-    let row = for_backend!(tx.connection(), c => {
-        let query = sqlx::query_as(DELETE).bind(to_db_integer(at.as_millis())).bind(to_db_integer(rev));
-        query.bind(conversation.as_str()).bind(to_db_integer(seq)).fetch_one(c).await?
-    });
-    Ok(row)
+    let [at, rev, seq] = [at.as_millis(), rev, seq].map(to_db_integer);
+    Ok(tx_statement!(
+        tx,
+        query_as(DELETE, at, rev, id.as_str(), seq).fetch_one
+    ))
 }

@@ -17,33 +17,13 @@ use redis::{Cmd, Pipeline};
 use super::retry::PendingStoreUpdate;
 use super::rows;
 use super::validate::{ValidatedContent, validate_client_id};
-use super::writer::{MessageDraft, PendingReply, QueuedMessage};
-use super::{Message, Messages};
+use super::writer::{MessageDraft, QueuedMessage, SendState};
+use super::{Messages, NewMessage, SentMessage};
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::ids::{ConversationId, UserId};
 use crate::limits::RateLimitDecision;
-
-/// A message to send.
-#[derive(Debug, Clone, Default)]
-pub struct NewMessage {
-    /// Text of the message.
-    pub content: String,
-    /// Additional data: a JSON object.
-    pub metadata: Option<serde_json::Value>,
-    /// Id that the client chose. A repetition with the same id does not create a second message.
-    pub client_id: Option<String>,
-}
-
-/// A committed message.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sent {
-    /// The message.
-    pub message: Message,
-    /// True if the message existed already under the same `client_id`.
-    pub is_duplicate: bool,
-}
 
 impl Messages {
     /// Sends a message and waits for its commit.
@@ -52,24 +32,24 @@ impl Messages {
         caller: &Caller,
         conversation: &ConversationId,
         new: NewMessage,
-    ) -> Result<Sent> {
+    ) -> Result<SentMessage> {
         let sender = caller.require_user()?;
-        let begun = Box::pin(self.validate_and_queue(caller, sender, conversation, new)).await?;
-        let (queued, counted) = match begun {
+        let progress = Box::pin(self.validate_and_queue(caller, sender, conversation, new)).await?;
+        let (queued, counted) = match progress {
             SendProgress::Queued(queued, counted) => (queued, counted),
             SendProgress::Duplicate(first) => return Ok(*first),
         };
-        let error = match queued.wait().await {
-            Ok(written) => {
-                return Ok(Sent {
-                    message: written.message,
-                    is_duplicate: written.repeated,
-                });
+        match queued.wait().await {
+            Ok(written) => Ok(SentMessage {
+                message: written.message,
+                is_duplicate: written.is_duplicate,
+            }),
+            Err(error) => {
+                let cleanup = self.clean_up_failed_send(conversation, sender, counted, &error);
+                Box::pin(cleanup).await;
+                Err(error)
             }
-            Err(error) => error,
-        };
-        Box::pin(self.clean_up_failed_send(conversation, sender, counted, &error)).await;
-        Err(error)
+        }
     }
 
     /// Validates a message, counts it in the rate limit and queues it for the writer.
@@ -107,21 +87,13 @@ impl Messages {
             mentions: content.mentions,
             at,
         };
-        let place = Arc::clone(&self.in_flight_permits)
-            .acquire_owned()
-            .await
-            .ok();
-        let epoch = self.epoch();
-        let queued = self.writer.queue(draft, |answer| {
-            let mut ticket = PendingReply::new(answer);
-            (
-                ticket.epoch_before_write,
-                ticket.counted_by_rate_limit,
-                ticket.permit,
-            ) = (epoch, counted, place);
-            ticket
-        });
-        match queued.await {
+        let permit = Arc::clone(&self.in_flight_permits).acquire_owned().await;
+        let state = SendState {
+            epoch_before_write: self.ctx.store_epoch(),
+            counted_by_rate_limit: counted,
+            permit: permit.ok(),
+        };
+        match self.writer.queue(draft, state).await {
             Ok(queued) => Ok(SendProgress::Queued(queued, counted)),
             Err(error) => {
                 self.clean_up_failed_send(conversation, sender, counted, &error)
@@ -142,40 +114,39 @@ impl Messages {
         cached
             .arg("MGET")
             .arg(self.ctx.keys().membership(conversation, sender));
-        let mut asked = Pipeline::with_capacity(2);
-        asked.add_command(cached).add_command(
-            self.limits
-                .count_message_call(sender, self.options.max_messages_per_window)
-                .cmd(),
-        );
-        let answered = asked.query_async(&mut self.ctx.store().clone()).await;
-        let ((cached,), verdict): ((Option<String>,), RateLimitDecision) = match answered
+        let count = self
+            .limits
+            .count_message_call(sender, self.options.max_messages_per_window);
+        let mut pipe = Pipeline::with_capacity(2);
+        pipe.add_command(cached).add_command(count.cmd());
+        let reply = pipe.query_async(&mut self.ctx.store().clone()).await;
+        let ((cached,), decision): ((Option<String>,), RateLimitDecision) = match reply
             .map_err(Error::from)
         {
-            Ok(answered) => answered,
+            Ok(reply) => reply,
             // A store that is unavailable or full cannot count messages.
-            Err(error) => {
-                let cannot = error.is_store_unavailable() || matches!(error, Error::StoreFull(_));
-                return match cannot && self.options.accept_without_store {
-                    true => Ok(RateLimitOutcome::NotCounted),
-                    false => Err(error),
-                };
+            Err(error)
+                if self.options.accept_without_store
+                    && (error.is_store_unavailable() || matches!(error, Error::StoreFull(_))) =>
+            {
+                return Ok(RateLimitOutcome::NotCounted);
             }
+            Err(error) => return Err(error),
         };
-        let unknown = cached.is_some_and(|cached| cached.starts_with('0'));
-        if unknown {
+        let cached_as_non_member = cached.is_some_and(|cached| cached.starts_with('0'));
+        if cached_as_non_member {
             let member = self.conversations.find_member(conversation, sender);
             if Box::pin(member).await?.is_none() {
-                if verdict.allowed {
+                if decision.allowed {
                     Box::pin(self.refund_rate_limit(sender)).await;
                 }
                 return Err(Error::NotAMember(conversation.clone()));
             }
         }
-        Ok(match verdict.allowed {
+        Ok(match decision.allowed {
             true => RateLimitOutcome::Counted,
             false => RateLimitOutcome::Limited {
-                retry_after_ms: verdict.retry_after_ms.unwrap_or_default(),
+                retry_after_ms: decision.retry_after_ms.unwrap_or_default(),
             },
         })
     }
@@ -193,12 +164,12 @@ impl Messages {
         conversation: &ConversationId,
         sender: &UserId,
         client_id: Option<&str>,
-    ) -> Result<Option<Sent>> {
+    ) -> Result<Option<SentMessage>> {
         let Some(client_id) = client_id else {
             return Ok(None);
         };
         let row = rows::find_by_client_id(&self.database, conversation, sender, client_id).await?;
-        Ok(row.map(|row| Sent {
+        Ok(row.map(|row| SentMessage {
             message: row.into_message(),
             is_duplicate: true,
         }))
@@ -228,7 +199,7 @@ enum SendProgress {
     /// The message waits for its commit. The flag is true if the rate limit counted it.
     Queued(QueuedMessage, bool),
     /// The message was sent before.
-    Duplicate(Box<Sent>),
+    Duplicate(Box<SentMessage>),
 }
 
 /// Result of the rate limit check.

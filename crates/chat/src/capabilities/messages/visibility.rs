@@ -12,6 +12,7 @@ use super::rows;
 use crate::api::error::{Error, Result};
 use crate::clock::Timestamp;
 use crate::context::ChatContext;
+use crate::conversations::HistoryVisibility;
 use crate::database::Database;
 use crate::ids::{ConversationId, UserId};
 
@@ -50,14 +51,16 @@ impl VisibilityCache {
         if self.fully_visible.get(conversation).is_some_and(fresh) {
             return Ok(0);
         }
-        let found = rows::find_visibility(&self.database, conversation, user).await?;
-        let Some((history, joined)) = found else {
-            return Ok(0);
-        };
-        if history == "since_join" {
-            return joined.ok_or_else(|| Error::NotAMember(conversation.clone()));
+        let visibility = rows::find_visibility(&self.database, conversation, user).await?;
+        match visibility {
+            None => Ok(0),
+            Some((HistoryVisibility::SinceJoin, joined_seq)) => {
+                joined_seq.ok_or_else(|| Error::NotAMember(conversation.clone()))
+            }
+            Some((HistoryVisibility::All, _)) => {
+                self.fully_visible.insert(conversation.clone(), now);
+                Ok(0)
+            }
         }
-        self.fully_visible.insert(conversation.clone(), now);
-        Ok(0)
     }
 }

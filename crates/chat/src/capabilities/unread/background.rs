@@ -1,14 +1,16 @@
 //! Background tasks of unread counts.
+//!
+//! Invariants:
+//! 1. Every node runs every task. Repeating a task, or running it on several nodes, has no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rows;
-use super::update::{self, CounterUpdate};
-use super::{Unread, rows::USERS_PER_STATEMENT};
+use super::Unread;
+use super::rows::{self, USERS_PER_STATEMENT};
+use super::update::CounterUpdate;
 use crate::api::error::Result;
 use crate::background::{BackgroundTask, BackgroundTasks};
-use crate::ids::UserId;
 
 /// Interval at which users in the retry queue are reconciled.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -21,7 +23,7 @@ const MUTE_PAGE_SIZE: u32 = 500;
 
 impl Unread {
     /// Starts the background tasks; they stop when the returned value is dropped.
-    pub fn tick(self: &Arc<Self>) -> BackgroundTasks {
+    pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,
@@ -51,34 +53,32 @@ impl Unread {
             if users.is_empty() {
                 return Ok(());
             }
-            let debt = self.retry_queue.guard(users.iter().cloned());
+            let retry_guard = self.retry_queue.guard(users.iter().cloned());
             self.reconcile_users(&users, None).await?;
-            debt.complete();
+            retry_guard.complete();
         }
     }
 
     /// Adds conversations whose mute expired to the totals of their users; returns how many. Every node calls this once
     /// a minute; repeating it has no effect.
     pub async fn expire_mutes(&self) -> Result<usize> {
-        let mut swept = 0;
+        let mut processed = 0;
         loop {
             let now = self.ctx.now().as_millis();
-            let ended = rows::find_expired_mutes(&self.database, now, MUTE_PAGE_SIZE).await?;
+            let expired = rows::find_expired_mutes(&self.database, now, MUTE_PAGE_SIZE).await?;
             // The keys are updated first: after the row is cleared, the mute would not be found again.
-            for position in ended.chunk_by(|a, b| a.conversation_id == b.conversation_id) {
-                let steps: Vec<(&UserId, CounterUpdate)> = position
+            for positions in expired.chunk_by(|a, b| a.conversation_id == b.conversation_id) {
+                let updates = positions
                     .iter()
-                    .map(|it| (&it.user_id, CounterUpdate::from(it)))
-                    .collect();
-                let conversation = &position[0].conversation_id;
-                let cold = update::run_updates(&self.ctx, conversation, &steps).await?;
-                let cold: Vec<UserId> = cold.into_iter().cloned().collect();
-                self.reconcile_users(&cold, Some(conversation)).await?;
+                    .map(|it| (&it.user_id, CounterUpdate::from(it)));
+                let updates: Vec<_> = updates.collect();
+                self.apply_updates(&positions[0].conversation_id, &updates, true)
+                    .await?;
             }
-            rows::clear_mutes(&self.database, &ended).await?;
-            swept += ended.len();
-            if ended.len() < MUTE_PAGE_SIZE as usize {
-                return Ok(swept);
+            rows::clear_mutes(&self.database, &expired).await?;
+            processed += expired.len();
+            if expired.len() < MUTE_PAGE_SIZE as usize {
+                return Ok(processed);
             }
         }
     }

@@ -1,38 +1,38 @@
-//! Reads unread counts and receipts.
+//! Reads unread counts.
+//!
+//! Invariants:
+//! 1. Counts come from the database, also while the store is unavailable. Reading them corrects the keys of the user.
 
 use super::reconcile::ReconcileInput;
 use super::rows::{self, MemberPosition, PositionWithMentions};
 use super::stored_counters;
-use super::{ConversationUnread, ReadReceipt, ReadReceiptPage, Unread, UnreadSummary};
+use super::{ConversationUnread, Unread, UnreadSummary};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::ids::{ConversationId, UserId};
 
-/// Maximum page size of receipts.
-pub(super) const MAX_RECEIPT_PAGE_SIZE: u32 = 1_000;
-
 impl Unread {
     /// Returns the unread counts of a user, and corrects the user's keys if they differ.
     pub async fn get_summary(&self, user: &UserId) -> Result<UnreadSummary> {
-        let epoch = self.epoch();
-        let held = stored_counters::read_states(&self.ctx, std::slice::from_ref(user)).await;
+        let epoch = self.ctx.store_epoch();
+        let stored = stored_counters::read_states(&self.ctx, std::slice::from_ref(user)).await;
         let rows = rows::find_positions_with_mentions(&self.database, user).await?;
         let counts = self.summarize(&rows);
-        let shown = match held {
-            Ok(held) => {
+        let corrected = match stored {
+            Ok(stored) => {
                 let rows: Vec<MemberPosition> = rows.into_iter().map(|it| it.position).collect();
-                let case = ReconcileInput {
+                let input = ReconcileInput {
                     user,
-                    stored: &held[0],
+                    stored: &stored[0],
                     rows: &rows,
                     orphans: &[],
                     rewrite_all: false,
                 };
-                self.run_reconcile(epoch, &[case], None).await
+                self.run_reconcile(epoch, &[input], None).await
             }
             Err(error) => Err(error),
         };
-        log_failure("update unread counts", &shown);
+        log_failure("update unread counts", &corrected);
         Ok(counts)
     }
 
@@ -66,32 +66,5 @@ impl Unread {
             });
         }
         counts
-    }
-
-    /// Lists receipts of the members of a conversation, ordered by user id, after a cursor.
-    pub async fn receipts(
-        &self,
-        conversation: &ConversationId,
-        cursor: Option<&UserId>,
-        limit: u32,
-    ) -> Result<ReadReceiptPage> {
-        let limit = limit.clamp(1, MAX_RECEIPT_PAGE_SIZE);
-        let after = cursor.map_or("", UserId::as_str);
-        let found = rows::receipts(&self.database, conversation, after, limit + 1).await?;
-        let more = found.len() > limit as usize;
-        let receipts = found
-            .into_iter()
-            .take(limit as usize)
-            .map(|row| ReadReceipt {
-                user_id: row.user_id,
-                delivered_seq: row.position.delivered_seq,
-                read_seq: row.position.read_seq,
-            });
-        let receipts: Vec<ReadReceipt> = receipts.collect();
-        let last = receipts.last().filter(|_| more);
-        Ok(ReadReceiptPage {
-            next_cursor: last.map(|it| it.user_id.to_string()),
-            receipts,
-        })
     }
 }

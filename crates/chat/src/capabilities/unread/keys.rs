@@ -1,16 +1,20 @@
-//! Keys of unread counts.
+//! Keys of unread counts and delivery positions.
 //!
-//! Invariant: one script in the user's hash slot writes the documented counters and the total together with the
-//! internal hash.
+//! Invariants:
+//! 1. One script in the user's hash slot writes the documented counters and the total together with the internal hash.
+//! 2. The delivery key caches the position in the member's row and only rises.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
-/// Keys of unread counts.
+/// TTL of a user's unread state, counted from its last change, in seconds.
+pub(super) const UNREAD_STATE_TTL_SECS: u64 = 30 * 86_400;
+
+/// Keys of unread counts and delivery positions.
 pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "unread",
     title: "Unread",
-    keys: &[UNREAD_COUNTER, UNREAD_TOTAL, UNREAD_STATE],
+    keys: &[UNREAD_COUNTER, UNREAD_TOTAL, UNREAD_STATE, DELIVERED_SEQ],
 };
 
 const UNREAD_COUNTER: KeySpec =
@@ -26,9 +30,18 @@ const UNREAD_TOTAL: KeySpec =
         .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_STATE: KeySpec =
-    KeySpec::internal("parlor:unread:{user}", KeyKind::Hash, KeyTtl::Fixed(30 * 86_400))
+    KeySpec::internal("parlor:unread:{user}", KeyKind::Hash, KeyTtl::Fixed(UNREAD_STATE_TTL_SECS))
         .value("field conversation = `1|joined|position|top|badge|own|muted|said|counted` or `1|left|version|at|top`; `:epoch`, `:total`")
         .meaning("the positions that the counts are derived from");
+
+const DELIVERED_SEQ: KeySpec = KeySpec::documented(
+    "delivery:{conv}:{user}",
+    KeyKind::String,
+    KeyTtl::Configured(TtlName::Delivery),
+)
+.value("`seq`")
+.meaning("highest `seq` that was delivered to the user")
+.sources(&[SchemaSource::ChatServicePlanned]);
 
 impl Keyspace {
     /// Key of a user's unread count in a conversation.
@@ -39,6 +52,11 @@ impl Keyspace {
     /// Key of a user's total unread count.
     pub fn unread_total(&self, user: &UserId) -> Key {
         self.key1(&UNREAD_TOTAL, user)
+    }
+
+    /// Key of the highest `seq` that was delivered to a user.
+    pub fn delivered_seq(&self, conversation: &ConversationId, user: &UserId) -> Key {
+        self.key2(&DELIVERED_SEQ, conversation, user)
     }
 
     /// `SCAN` patterns of all keys of unread counts.

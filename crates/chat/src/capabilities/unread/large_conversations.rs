@@ -1,8 +1,9 @@
 //! Notifications about conversations above the fan-out limit. A message does not update the keys of their members, so
 //! it is published to all nodes, and each node notifies the members that are connected to it.
 //!
-//! Invariant: a node publishes at most one frame per second and conversation, with the newest `seq`. If a frame is
-//! lost, unread badges are late until the next message; no count depends on the frame.
+//! Invariants:
+//! 1. A node publishes at most one frame per second and conversation, with the newest `seq`.
+//! 2. No count depends on the frame: if it is lost, unread badges are late until the next message.
 
 use std::time::Duration;
 

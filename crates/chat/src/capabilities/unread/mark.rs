@@ -1,15 +1,15 @@
 //! Mark read, mark unread, mark delivered, mute.
 //!
-//! Invariant: the row is changed first, and the reply comes from the database. While the store is unavailable, only the
-//! keys are late.
+//! Invariants:
+//! 1. The row is changed first, and the reply comes from the database. While the store is unavailable, only the keys are
+//!    late.
 
-use super::rows::{self, PositionWithTotal, ReceiptPosition};
+use super::rows::{self, PositionWithTotal};
 use super::update::CounterUpdate;
-use super::{ReadReceipt, ReceiptKind, Unread, UnreadCount};
+use super::{ReceiptKind, Unread, UnreadCount};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::clock::Timestamp;
-use crate::delivery;
 use crate::ids::{ConversationId, UserId};
 use crate::retry_queue::RetryGuard;
 
@@ -21,13 +21,13 @@ impl Unread {
         conversation: &ConversationId,
         seq: Option<u64>,
     ) -> Result<UnreadCount> {
-        let debt = self.retry_queue.guard([user.clone()]);
+        let retry_guard = self.retry_queue.guard([user.clone()]);
         let last = seq.unwrap_or(u64::MAX);
-        let reached = rows::mark_read(&self.database, conversation, user, last).await?;
-        let badge = self.write_keys_from_row(user, conversation).await?;
-        self.publish_receipt(user, conversation, reached, ReceiptKind::Read)
+        let position = rows::mark_read(&self.database, conversation, user, last).await?;
+        let written = self.write_keys_from_row(user, conversation).await?;
+        self.publish_receipt(user, conversation, position, ReceiptKind::Read)
             .await;
-        self.finish_mark(debt, badge)
+        self.finish_mark(retry_guard, written)
     }
 
     /// Marks the messages from this one on as unread. Receipts do not change. Returns the unread count after that.
@@ -37,10 +37,10 @@ impl Unread {
         conversation: &ConversationId,
         seq: u64,
     ) -> Result<UnreadCount> {
-        let debt = self.retry_queue.guard([user.clone()]);
+        let retry_guard = self.retry_queue.guard([user.clone()]);
         rows::mark_unread(&self.database, conversation, user, seq).await?;
-        let badge = self.write_keys_from_row(user, conversation).await?;
-        self.finish_mark(debt, badge)
+        let written = self.write_keys_from_row(user, conversation).await?;
+        self.finish_mark(retry_guard, written)
     }
 
     /// Marks messages as delivered up to a message, or up to the last one. Returns the unread count.
@@ -51,13 +51,13 @@ impl Unread {
         seq: Option<u64>,
     ) -> Result<UnreadCount> {
         let last = seq.unwrap_or(u64::MAX);
-        let reached = rows::mark_delivered(&self.database, conversation, user, last).await?;
-        let standing = self.position_and_total(user, conversation).await?;
-        self.publish_receipt(user, conversation, reached, ReceiptKind::Delivered)
+        let position = rows::mark_delivered(&self.database, conversation, user, last).await?;
+        let row = self.position_and_total(user, conversation).await?;
+        self.publish_receipt(user, conversation, position, ReceiptKind::Delivered)
             .await;
         Ok(UnreadCount {
-            unread: standing.position.unread_count(),
-            total: standing.total,
+            unread: row.position.unread_count(),
+            total: row.total,
         })
     }
 
@@ -69,11 +69,11 @@ impl Unread {
         conversation: &ConversationId,
         until: Option<Timestamp>,
     ) -> Result<UnreadCount> {
-        let debt = self.retry_queue.guard([user.clone()]);
+        let retry_guard = self.retry_queue.guard([user.clone()]);
         let until = until.map_or(0, Timestamp::as_millis);
         rows::set_mute(&self.database, conversation, user, until).await?;
-        let badge = self.write_keys_from_row(user, conversation).await?;
-        self.finish_mark(debt, badge)
+        let written = self.write_keys_from_row(user, conversation).await?;
+        self.finish_mark(retry_guard, written)
     }
 
     async fn position_and_total(
@@ -93,48 +93,27 @@ impl Unread {
         user: &UserId,
         conversation: &ConversationId,
     ) -> Result<(UnreadCount, Result<()>)> {
-        let standing = self.position_and_total(user, conversation).await?;
-        let step = CounterUpdate::from(&standing.position);
-        let shown = self
-            .apply_updates(conversation, &[(user, step)], true)
+        let row = self.position_and_total(user, conversation).await?;
+        let update = CounterUpdate::from(&row.position);
+        let written = self
+            .apply_updates(conversation, &[(user, update)], true)
             .await;
-        let badge = UnreadCount {
-            unread: standing.position.unread_count(),
-            total: standing.total,
+        let count = UnreadCount {
+            unread: row.position.unread_count(),
+            total: row.total,
         };
-        Ok((badge, shown))
+        Ok((count, written))
     }
 
     fn finish_mark(
         &self,
-        debt: RetryGuard<'_, UserId>,
-        placed: (UnreadCount, Result<()>),
+        retry_guard: RetryGuard<'_, UserId>,
+        (count, written): (UnreadCount, Result<()>),
     ) -> Result<UnreadCount> {
-        let (badge, shown) = placed;
-        log_failure("update unread counts", &shown);
-        if shown.is_ok() {
-            debt.complete();
+        log_failure("update unread counts", &written);
+        if written.is_ok() {
+            retry_guard.complete();
         }
-        Ok(badge)
-    }
-
-    /// Publishes a receipt to the conversation.
-    async fn publish_receipt(
-        &self,
-        user: &UserId,
-        conversation: &ConversationId,
-        reached: Option<ReceiptPosition>,
-        moved: ReceiptKind,
-    ) {
-        let Some(reached) = reached else {
-            return;
-        };
-        let receipt = ReadReceipt {
-            user_id: user.clone(),
-            delivered_seq: reached.delivered_seq,
-            read_seq: reached.read_seq,
-        };
-        let told_all = delivery::rise(&self.ctx, conversation, receipt, moved).await;
-        log_failure("publish a receipt", &told_all);
+        Ok(count)
     }
 }

@@ -22,18 +22,17 @@ pub(crate) mod large_conversations;
 mod mark;
 mod model;
 mod operations;
+mod receipts;
 mod reconcile;
 mod repair;
 mod rows;
+mod scripts;
 mod stored_counters;
 mod update;
 
-use self::update::CounterUpdate;
-use crate::api::error::Result;
-use crate::background::log_failure;
 use crate::context::ChatContext;
 use crate::database::Database;
-use crate::ids::{ConversationId, UserId};
+use crate::ids::UserId;
 use crate::retry_queue::RetryQueue;
 use crate::throttle::ConversationThrottle;
 
@@ -70,114 +69,6 @@ impl Unread {
     /// Returns the number of members up to which a message updates the keys of all members.
     pub fn fanout_limit(&self) -> u64 {
         self.fanout_limit
-    }
-
-    /// Updates the counters after messages were committed. Repeating the call has no effect. If it fails, the users are
-    /// in the retry queue, and the send must not fail because of it.
-    pub async fn sent(&self, sent: &CountedMessages<'_>) -> Result<()> {
-        let others = CounterUpdate::MessageByOther {
-            members_version: sent.members_version,
-            seq: sent.seq,
-        };
-        let few = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
-        let members = sent.members.filter(few).unwrap_or_default();
-        let mut steps = Vec::with_capacity(members.len() + sent.sender_positions.len());
-        for (nth, wrote) in sent.sender_positions.iter().enumerate() {
-            // Only the last position of each sender matters.
-            let later = &sent.sender_positions[nth + 1..];
-            if later.iter().all(|it| it.user != wrote.user) {
-                let step = CounterUpdate::MessageByUser {
-                    joined_version: wrote.joined_version,
-                    position_version: wrote.position_version,
-                    seq: wrote.seq,
-                    top: sent.seq,
-                };
-                steps.push((&wrote.user, step));
-            }
-        }
-        let senders = steps.len();
-        for member in members {
-            if steps[..senders].iter().all(|(user, _)| *user != member) {
-                steps.push((member, others));
-            }
-        }
-        let newest = (sent.seq, sent.members_version);
-        let arrived =
-            self.notify_large_conversation(sent.conversation, newest, sent.members.map(<[_]>::len));
-        let steps = self.apply_updates(sent.conversation, &steps, true);
-        let (arrived, applied) = tokio::join!(arrived, steps);
-        log_failure("notify a large conversation", &arrived);
-        applied
-    }
-
-    /// Reconciles the keys of these members after recovery applied messages that were not counted.
-    pub(crate) async fn found(
-        &self,
-        conversation: &ConversationId,
-        members: &[UserId],
-    ) -> Result<()> {
-        let debt = self.retry_queue.guard(members.iter().cloned());
-        self.reconcile_users(members, Some(conversation)).await?;
-        debt.complete();
-        Ok(())
-    }
-
-    /// Updates the counters of new members after the change was committed. Pass only users whose row the change
-    /// created, the `members_version` that became their `joined_version`, and the conversation's `last_seq` at that
-    /// time.
-    pub async fn apply_joined(
-        &self,
-        conversation: &ConversationId,
-        users: &[UserId],
-        members_version: u64,
-        last_seq: u64,
-    ) -> Result<()> {
-        let step = CounterUpdate::Position {
-            joined_version: members_version,
-            position_version: 0,
-            top: last_seq,
-            badge: last_seq,
-            own: 0,
-            muted_until: 0,
-        };
-        let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
-        // A new member has no unread messages, so a missing state need not be reconciled now.
-        self.apply_updates(conversation, &steps, false).await
-    }
-
-    /// Removes the counters of former members after the change with this `members_version` was committed.
-    pub async fn left(
-        &self,
-        conversation: &ConversationId,
-        users: &[UserId],
-        members_version: u64,
-    ) -> Result<()> {
-        let step = CounterUpdate::Left { members_version };
-        let steps: Vec<_> = users.iter().map(|user| (user, step)).collect();
-        self.apply_updates(conversation, &steps, true).await
-    }
-
-    /// Runs counter updates and reconciles the users whose state cannot take an update.
-    async fn apply_updates(
-        &self,
-        conversation: &ConversationId,
-        steps: &[(&UserId, CounterUpdate)],
-        recount: bool,
-    ) -> Result<()> {
-        let debt = self
-            .retry_queue
-            .guard(steps.iter().map(|(user, _)| (*user).clone()));
-        let cold = update::run_updates(&self.ctx, conversation, steps).await?;
-        if recount && !cold.is_empty() {
-            let cold: Vec<UserId> = cold.into_iter().cloned().collect();
-            Box::pin(self.reconcile_users(&cold, Some(conversation))).await?;
-        }
-        debt.complete();
-        Ok(())
-    }
-
-    fn epoch(&self) -> u64 {
-        *self.ctx.store().epoch().borrow()
     }
 }
 

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::counts::MAX_RECEIPT_PAGE_SIZE;
+use super::receipts::MAX_RECEIPT_PAGE_SIZE;
 use super::{ReadReceiptPage, UnreadCount, UnreadSummary};
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};

@@ -1,29 +1,22 @@
 //! Reconcile: compares the stored unread state of users with the database rows and corrects it.
 //!
-//! Invariant: the state is read first, then the rows, then the script runs. A field that is still as it was read is not
-//! newer than the rows, so the row replaces it. A field that changed meanwhile is merged with the row, so no update is
-//! lost.
+//! Invariants:
+//! 1. The state is read first, then the rows, then the script runs. A field that is still as it was read is not newer
+//!    than the rows, so the row replaces it. A field that changed meanwhile is merged with the row, so no update is
+//!    lost.
 
 use std::collections::{HashMap, HashSet};
 
-use parlor_store::LuaScript;
 use redis::pipe;
 
 use super::Unread;
 use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
+use super::scripts::RECONCILE_COUNTERS;
 use super::stored_counters::{self, StoredCounters};
 use super::update::UNREAD_STATE_TTL_MS;
 use crate::api::error::Result;
 use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::{ConversationId, UserId};
-
-static RECONCILE_COUNTERS: LuaScript = LuaScript::new(
-    "unread recount",
-    concat!(
-        include_str!("scripts/counter_field.lua"),
-        include_str!("scripts/reconcile_counters.lua")
-    ),
-);
 
 /// How long the marker of a former membership is kept, so that late updates of that membership are ignored.
 const LEFT_MARKER_TTL_MS: u64 = 600_000;
@@ -42,9 +35,16 @@ pub(super) struct ReconcileInput<'a> {
 }
 
 impl Unread {
-    /// Rewrites the keys of a user from the rows.
-    pub async fn recount(&self, user: &UserId) -> Result<()> {
-        self.reconcile_users(std::slice::from_ref(user), None).await
+    /// Reconciles the keys of these members after recovery applied messages that were not counted.
+    pub(crate) async fn reconcile_members(
+        &self,
+        conversation: &ConversationId,
+        members: &[UserId],
+    ) -> Result<()> {
+        let retry_guard = self.retry_queue.guard(members.iter().cloned());
+        self.reconcile_users(members, Some(conversation)).await?;
+        retry_guard.complete();
+        Ok(())
     }
 
     /// Corrects the keys of those users whose state differs from the rows. For users whose updates may have been lost.
@@ -56,29 +56,32 @@ impl Unread {
     pub(super) async fn reconcile_users(
         &self,
         users: &[UserId],
-        touched: Option<&ConversationId>,
+        notify_about: Option<&ConversationId>,
     ) -> Result<()> {
-        self.reconcile_pages(users, touched, true).await
+        self.reconcile_pages(users, notify_about, true).await
     }
 
     async fn reconcile_pages(
         &self,
         users: &[UserId],
-        touched: Option<&ConversationId>,
-        thorough: bool,
+        notify_about: Option<&ConversationId>,
+        rewrite_all: bool,
     ) -> Result<()> {
         for users in users.chunks(USERS_PER_STATEMENT) {
-            let epoch = self.epoch();
-            let held = stored_counters::read_states(&self.ctx, users).await?;
+            let epoch = self.ctx.store_epoch();
+            let stored = stored_counters::read_states(&self.ctx, users).await?;
             let rows = group_by_user(rows::find_positions_of_users(&self.database, users).await?);
-            let cases = users.iter().zip(&held).map(|(user, held)| ReconcileInput {
-                user,
-                stored: held,
-                rows: rows.get(user).map_or(&[][..], |rows| rows),
-                orphans: &[],
-                rewrite_all: thorough,
-            });
-            self.run_reconcile(epoch, &cases.collect::<Vec<_>>(), touched)
+            let inputs = users
+                .iter()
+                .zip(&stored)
+                .map(|(user, stored)| ReconcileInput {
+                    user,
+                    stored,
+                    rows: rows.get(user).map_or(&[][..], |rows| rows),
+                    orphans: &[],
+                    rewrite_all,
+                });
+            self.run_reconcile(epoch, &inputs.collect::<Vec<_>>(), notify_about)
                 .await?;
         }
         Ok(())
@@ -88,12 +91,12 @@ impl Unread {
     pub(super) async fn run_reconcile(
         &self,
         epoch: u64,
-        cases: &[ReconcileInput<'_>],
-        touched: Option<&ConversationId>,
+        inputs: &[ReconcileInput<'_>],
+        notify_about: Option<&ConversationId>,
     ) -> Result<()> {
         let mut pipe = pipe();
-        for case in cases {
-            self.add_reconcile_calls(&mut pipe, epoch, case, touched);
+        for input in inputs {
+            self.add_reconcile_calls(&mut pipe, epoch, input, notify_about);
         }
         if pipe.is_empty() {
             return Ok(());
@@ -106,37 +109,37 @@ impl Unread {
         &self,
         pipe: &mut redis::Pipeline,
         epoch: u64,
-        case: &ReconcileInput<'_>,
-        touched: Option<&ConversationId>,
+        input: &ReconcileInput<'_>,
+        notify_about: Option<&ConversationId>,
     ) {
         let now = self.ctx.now().as_millis();
-        let total = case.rows.iter().map(|row| row.total_share(now)).sum();
-        let warm = case.stored.is_verified(epoch) && !case.rewrite_all;
-        let mut lines: Vec<ReconcileEntry<'_>> = Vec::new();
-        let wrong = |row: &&MemberPosition| !warm || !case.stored.matches_row(row, now);
-        for row in case.rows.iter().filter(wrong) {
-            lines.push(ReconcileEntry {
+        let total = input.rows.iter().map(|row| row.total_share(now)).sum();
+        let is_verified = input.stored.is_verified(epoch) && !input.rewrite_all;
+        let mut entries: Vec<ReconcileEntry<'_>> = Vec::new();
+        let differs = |row: &&MemberPosition| !is_verified || !input.stored.matches_row(row, now);
+        for row in input.rows.iter().filter(differs) {
+            entries.push(ReconcileEntry {
                 conversation: row.conversation_id.clone(),
-                stored_field: case.stored.fields.get(row.conversation_id.as_str()),
+                stored_field: input.stored.fields.get(row.conversation_id.as_str()),
                 row: Some(row),
             });
         }
-        lines.extend(entries_without_membership(case, now));
-        let nobody = case.rows.is_empty() && case.stored.is_empty();
-        let right = warm && case.stored.totals_equal(total);
-        if lines.is_empty() && (nobody || right) {
+        entries.extend(entries_without_membership(input, now));
+        let is_unknown_user = input.rows.is_empty() && input.stored.is_empty();
+        let is_correct = is_verified && input.stored.totals_equal(total);
+        if entries.is_empty() && (is_unknown_user || is_correct) {
             return;
         }
-        let pages = lines.len().div_ceil(MAX_CONVERSATIONS_PER_CALL).max(1);
+        let pages = entries.len().div_ceil(MAX_CONVERSATIONS_PER_CALL).max(1);
         for nth in 0..pages {
             let from = nth * MAX_CONVERSATIONS_PER_CALL;
-            let page = &lines[from..lines.len().min(from + MAX_CONVERSATIONS_PER_CALL)];
+            let page = &entries[from..entries.len().min(from + MAX_CONVERSATIONS_PER_CALL)];
             pipe.add_command(self.reconcile_command(
                 epoch,
-                case.user,
+                input.user,
                 page,
                 nth + 1 == pages,
-                touched,
+                notify_about,
             ));
         }
     }
@@ -145,13 +148,13 @@ impl Unread {
         &self,
         epoch: u64,
         user: &UserId,
-        lines: &[ReconcileEntry<'_>],
-        last: bool,
-        touched: Option<&ConversationId>,
+        entries: &[ReconcileEntry<'_>],
+        is_last_page: bool,
+        notify_about: Option<&ConversationId>,
     ) -> redis::Cmd {
         let keys = self.ctx.keys();
         let mut names = vec![keys.unread_state(user), keys.unread_total(user)];
-        names.extend(lines.iter().map(|it| keys.unread(user, &it.conversation)));
+        names.extend(entries.iter().map(|it| keys.unread(user, &it.conversation)));
         let call = RECONCILE_COUNTERS
             .keys(names)
             .arg(self.ctx.now().as_millis())
@@ -160,15 +163,19 @@ impl Unread {
             .arg(self.ctx.store().bus().publish_command())
             .arg(&frame::start_frame(BusFrameKind::UnreadChanged, 0)[..])
             .arg(keys.user_channel(user))
-            .arg(u8::from(last))
-            .arg(touched.map_or("", ConversationId::as_str))
+            .arg(u8::from(is_last_page))
+            .arg(notify_about.map_or("", ConversationId::as_str))
             .arg(LEFT_MARKER_TTL_MS);
-        let call = lines.iter().fold(call, |call, line| {
+        let call = entries.iter().fold(call, |call, entry| {
             let call = call
-                .arg(&line.conversation)
-                .arg(line.stored_field.map_or("", String::as_str))
-                .arg(if line.row.is_some() { "placed" } else { "gone" });
-            call.arg(&line.row_args()[..])
+                .arg(&entry.conversation)
+                .arg(entry.stored_field.map_or("", String::as_str))
+                .arg(if entry.row.is_some() {
+                    "placed"
+                } else {
+                    "gone"
+                });
+            call.arg(&entry.row_args()[..])
         });
         call.cmd()
     }
@@ -198,14 +205,15 @@ impl ReconcileEntry<'_> {
 
 /// Entries for the conversations that the store knows and the rows do not.
 fn entries_without_membership<'a>(
-    case: &'a ReconcileInput<'_>,
+    input: &'a ReconcileInput<'_>,
     now: u64,
 ) -> impl Iterator<Item = ReconcileEntry<'a>> {
-    let rows = case.rows.iter();
+    let rows = input.rows.iter();
     let members: HashSet<&str> = rows.map(|row| row.conversation_id.as_str()).collect();
-    let fields = case.stored.fields.iter().filter_map(move |(id, text)| {
-        let stray = case.orphans.iter().any(|it| it.as_str() == id);
-        if !stray && stored_counters::left_at(text).is_some_and(|at| at + LEFT_MARKER_TTL_MS > now)
+    let fields = input.stored.fields.iter().filter_map(move |(id, text)| {
+        let is_orphan = input.orphans.iter().any(|it| it.as_str() == id);
+        if !is_orphan
+            && stored_counters::left_at(text).is_some_and(|at| at + LEFT_MARKER_TTL_MS > now)
         {
             return None;
         }
@@ -215,8 +223,8 @@ fn entries_without_membership<'a>(
             row: None,
         })
     });
-    let unknown = |id: &&ConversationId| !case.stored.fields.contains_key(id.as_str());
-    let strays = case
+    let unknown = |id: &&ConversationId| !input.stored.fields.contains_key(id.as_str());
+    let orphans = input
         .orphans
         .iter()
         .filter(unknown)
@@ -225,8 +233,8 @@ fn entries_without_membership<'a>(
             stored_field: None,
             row: None,
         });
-    let lines = fields.chain(strays);
-    lines.filter(move |line| !members.contains(line.conversation.as_str()))
+    let entries = fields.chain(orphans);
+    entries.filter(move |entry| !members.contains(entry.conversation.as_str()))
 }
 
 /// Groups rows by user.

@@ -11,7 +11,9 @@ use sqlx::FromRow;
 
 use super::count;
 use crate::api::error::Result;
-use crate::database::{Database, PerBackend, for_backend, to_db_integer, write_statement};
+use crate::database::{
+    Database, PerBackend, for_backend, read_statement, to_db_integer, write_statement,
+};
 use crate::ids::{ConversationId, UserId};
 
 /// Users per statement.
@@ -44,8 +46,7 @@ const SELECT_POSITIONS_WITH_MENTIONS: &str = concat!(
     "SELECT ",
     position_columns!(),
     ", (SELECT COUNT(*) FROM mentions x WHERE x.user_id = m.user_id AND x.conversation_id = m.conversation_id \
-     AND x.seq > m.badge_seq AND NOT EXISTS (SELECT 1 FROM messages o WHERE o.conversation_id = x.conversation_id \
-     AND o.seq = x.seq AND o.sender_id = x.user_id)) AS mentions \
+     AND x.seq > m.badge_seq) AS mentions \
      FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id = $1 \
      ORDER BY c.last_at DESC, m.conversation_id"
 );
@@ -88,7 +89,7 @@ const UPDATE_UNREAD: &str = "UPDATE members SET \
      WHERE conversation_id = $2 AND user_id = $3";
 
 const UPDATE_MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
-     WHERE conversation_id = $2 AND user_id = $3 RETURNING position_version";
+     WHERE conversation_id = $2 AND user_id = $3";
 
 const SELECT_EXPIRED_MUTES: &str = concat!(
     "SELECT ",
@@ -212,8 +213,10 @@ pub(super) async fn find_position(
     conversation: &ConversationId,
     user: &UserId,
 ) -> Result<Option<MemberPosition>> {
-    Ok(for_backend!(database.reader(), pool =>
-        sqlx::query_as(SELECT_POSITION).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+    Ok(read_statement!(
+        database,
+        query_as(SELECT_POSITION, conversation.as_str(), user.as_str()).fetch_optional
+    ))
 }
 
 /// Reads the positions of a user with mentions, ordered by the last activity of the conversation, newest first.
@@ -221,8 +224,10 @@ pub(super) async fn find_positions_with_mentions(
     database: &Database,
     user: &UserId,
 ) -> Result<Vec<PositionWithMentions>> {
-    Ok(for_backend!(database.reader(), pool =>
-        sqlx::query_as(SELECT_POSITIONS_WITH_MENTIONS).bind(user.as_str()).fetch_all(pool).await?))
+    Ok(read_statement!(
+        database,
+        query_as(SELECT_POSITIONS_WITH_MENTIONS, user.as_str()).fetch_all
+    ))
 }
 
 /// Reads the position of a user and the user's total; `None` if the user is not a member.
@@ -232,8 +237,17 @@ pub(super) async fn find_position_with_total(
     user: &UserId,
     now: u64,
 ) -> Result<Option<PositionWithTotal>> {
-    Ok(for_backend!(database.reader(), pool =>
-        sqlx::query_as(SELECT_POSITION_WITH_TOTAL).bind(to_db_integer(now)).bind(conversation.as_str()).bind(user.as_str()).fetch_optional(pool).await?))
+    let now = to_db_integer(now);
+    Ok(read_statement!(
+        database,
+        query_as(
+            SELECT_POSITION_WITH_TOTAL,
+            now,
+            conversation.as_str(),
+            user.as_str()
+        )
+        .fetch_optional
+    ))
 }
 
 /// Marks messages as read up to `seq`. Returns the new receipt positions if the row changed.
@@ -291,12 +305,13 @@ pub(super) async fn set_mute(
     user: &UserId,
     until: u64,
 ) -> Result<()> {
-    let _changed: Option<(i64,)> = write_statement!(database, c => sqlx::query_as(UPDATE_MUTE)
+    write_statement!(database, c => sqlx::query(UPDATE_MUTE)
             .bind(to_db_integer(until.min(MAX_MUTED_UNTIL_MS)))
             .bind(conversation.as_str())
             .bind(user.as_str())
-            .fetch_optional(c)
-            .await?);
+            .execute(c)
+            .await
+            .map(drop)?);
     Ok(())
 }
 
@@ -304,15 +319,17 @@ pub(super) async fn set_mute(
 pub(super) async fn find_expired_mutes(
     database: &Database,
     now: u64,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<MemberPosition>> {
-    Ok(for_backend!(database.reader(), pool =>
-        sqlx::query_as(SELECT_EXPIRED_MUTES).bind(to_db_integer(now)).bind(i64::from(most)).fetch_all(pool).await?))
+    Ok(read_statement!(
+        database,
+        query_as(SELECT_EXPIRED_MUTES, to_db_integer(now), i64::from(limit)).fetch_all
+    ))
 }
 
 /// Clears expired mutes, unless they were set again.
-pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -> Result<()> {
-    macro_rules! forget {
+pub(super) async fn clear_mutes(database: &Database, expired: &[MemberPosition]) -> Result<()> {
+    macro_rules! clear {
         ($position:expr, $to:expr) => {
             sqlx::query(CLEAR_MUTE)
                 .bind($position.conversation_id.as_str())
@@ -325,15 +342,15 @@ pub(super) async fn clear_mutes(database: &Database, ended: &[MemberPosition]) -
     match database.pools() {
         // One transaction per row: a transaction over many conversations would hold row locks that block their senders.
         PerBackend::Postgres(pool) => {
-            for position in ended {
-                forget!(position, pool);
+            for position in expired {
+                clear!(position, pool);
             }
         }
         PerBackend::Sqlite(_) => {
             let mut tx = database.begin().await?;
-            for position in ended {
+            for position in expired {
                 for_backend!(tx.connection(), c => {
-                    forget!(position, c);
+                    clear!(position, c);
                 });
             }
             tx.commit().await?;
@@ -347,25 +364,26 @@ pub(super) async fn receipts(
     database: &Database,
     conversation: &ConversationId,
     after: &str,
-    most: u32,
+    limit: u32,
 ) -> Result<Vec<ReceiptRow>> {
-    Ok(for_backend!(database.reader(), pool =>
-        sqlx::query_as(RECEIPTS).bind(conversation.as_str()).bind(after).bind(i64::from(most)).fetch_all(pool).await?))
+    Ok(read_statement!(
+        database,
+        query_as(RECEIPTS, conversation.as_str(), after, i64::from(limit)).fetch_all
+    ))
 }
 
-/// Reads users who are members of a conversation, ordered by id.
-pub(super) async fn users(database: &Database, after: &str, most: usize) -> Result<Vec<UserId>> {
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let rows: Vec<(String,)> = for_backend!(database.reader(), pool =>
-        sqlx::query_as(USERS).bind(after).bind(most).fetch_all(pool).await?);
-    rows.into_iter()
-        .map(|(user,)| Ok(UserId::new(user)?))
-        .collect()
+/// Reads up to [`USERS_PER_STATEMENT`] users who are members of a conversation, ordered by id.
+pub(super) async fn users(database: &Database, after: &str) -> Result<Vec<UserId>> {
+    let users: Vec<String> = read_statement!(
+        database,
+        query_scalar(USERS, after, USERS_PER_STATEMENT as i64).fetch_all
+    );
+    let users = users.into_iter().map(UserId::new);
+    Ok(users.collect::<std::result::Result<_, _>>()?)
 }
 
 /// Counts users who are members of a conversation.
 pub(super) async fn count_users(database: &Database) -> Result<u64> {
-    let (users,): (i64,) = for_backend!(database.reader(), pool =>
-        sqlx::query_as(COUNT_USERS).fetch_one(pool).await?);
+    let users: i64 = read_statement!(database, query_scalar(COUNT_USERS).fetch_one);
     Ok(users.unsigned_abs())
 }

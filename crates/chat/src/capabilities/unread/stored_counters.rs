@@ -1,10 +1,15 @@
 //! Unread state of users as read from the store.
+//!
+//! Invariants:
+//! 1. A key of a foreign type and a field of another version count as missing.
+//! 2. All numbers are below 2^53, so a float represents them exactly.
 
 use std::collections::HashMap;
 
 use redis::{RedisResult, Value, from_redis_value, pipe};
 
 use super::rows::MemberPosition;
+use super::scripts::counter_field::{self, CounterField, MemberField};
 use crate::api::error::{Error, Result};
 use crate::context::ChatContext;
 use crate::ids::UserId;
@@ -36,48 +41,46 @@ impl StoredCounters {
     }
 
     /// Whether the field of a conversation equals the row.
-    pub(super) fn matches_row(&self, position: &MemberPosition, now: u64) -> bool {
-        let field = self.fields.get(position.conversation_id.as_str());
-        let Some(field) = field.and_then(|text| CounterField::parse(text)) else {
-            return false;
-        };
-        let muted = |until: u64| if until > now { until } else { 0 };
-        field
-            == CounterField {
-                joined_version: position.joined_version,
-                position_version: position.position_version,
-                last_seq: position.last_seq,
-                badge_seq: position.badge_seq,
-                own_after: position.own_after,
-                muted_until: field.muted_until,
-                in_total: !position.is_muted(now),
-            }
-            && muted(field.muted_until) == muted(position.muted_until)
+    pub(super) fn matches_row(&self, row: &MemberPosition, now: u64) -> bool {
+        let field = self.member_field(row.conversation_id.as_str());
+        field.is_some_and(|field| {
+            let muted = |until: f64| if until > now as f64 { until } else { 0.0 };
+            let numbers = [
+                (field.joined_version, row.joined_version),
+                (field.position_version, row.position_version),
+                (field.last_seq, row.last_seq),
+                (field.badge_seq, row.badge_seq),
+                (field.own_after, row.own_after),
+            ];
+            numbers.iter().all(|(stored, row)| *stored == *row as f64)
+                && field.in_total != row.is_muted(now)
+                && muted(field.muted_until) == muted(row.muted_until as f64)
+        })
     }
 
     /// Whether the field differs from the row only by an older `last_seq`.
-    pub(super) fn lags_behind_row(&self, position: &MemberPosition, now: u64) -> bool {
-        let field = self.fields.get(position.conversation_id.as_str());
-        let top = field
-            .and_then(|text| CounterField::parse(text))
-            .map(|it| it.last_seq);
-        top.is_some_and(|top| {
-            let then = MemberPosition {
-                last_seq: top,
-                ..position.clone()
+    pub(super) fn lags_behind_row(&self, row: &MemberPosition, now: u64) -> bool {
+        let field = self.member_field(row.conversation_id.as_str());
+        field.is_some_and(|field| {
+            let older_row = MemberPosition {
+                last_seq: field.last_seq as u64,
+                ..row.clone()
             };
-            top < position.last_seq && self.matches_row(&then, now)
+            older_row.last_seq < row.last_seq && self.matches_row(&older_row, now)
         })
     }
 
     /// Unread count by the field of a conversation; `None` if the field cannot be parsed or the user left.
     pub(super) fn count(&self, conversation: &str) -> Option<u64> {
-        let field = CounterField::parse(self.fields.get(conversation)?)?;
-        Some(super::count(
-            field.last_seq,
-            field.badge_seq,
-            field.own_after,
-        ))
+        let field = CounterField::Member(self.member_field(conversation)?);
+        Some(counter_field::count(Some(&field)) as u64)
+    }
+
+    fn member_field(&self, conversation: &str) -> Option<MemberField> {
+        match CounterField::parse(self.fields.get(conversation)?.as_bytes())? {
+            CounterField::Member(field) => Some(field),
+            CounterField::Left { .. } => None,
+        }
     }
 }
 
@@ -86,38 +89,6 @@ pub(super) fn counter_equals(key: Option<&str>, number: u64) -> bool {
     match key {
         None => number == 0,
         Some(text) => number > 0 && text.parse() == Ok(number),
-    }
-}
-
-/// Field of a member; `counter_field.lua` describes the format.
-#[derive(Debug, PartialEq, Eq)]
-struct CounterField {
-    joined_version: u64,
-    position_version: u64,
-    last_seq: u64,
-    badge_seq: u64,
-    own_after: u64,
-    muted_until: u64,
-    in_total: bool,
-}
-
-impl CounterField {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.strip_prefix("1|")?.split('|');
-        let mut number = || parts.next()?.parse::<u64>().ok();
-        let field = Self {
-            joined_version: number()?,
-            position_version: number()?,
-            last_seq: number()?,
-            badge_seq: number()?,
-            own_after: number()?,
-            muted_until: number()?,
-            in_total: {
-                number()?;
-                number()? == 1
-            },
-        };
-        parts.next().is_none().then_some(field)
     }
 }
 
@@ -142,7 +113,7 @@ pub(super) async fn read_states(
         pipe.cmd("GET").arg(keys.unread_total(user));
     }
     let mut replies = query_tolerant(ctx, &mut pipe).await?.into_iter();
-    let held = users.iter().map(|_| {
+    let states = users.iter().map(|_| {
         let mut fields: HashMap<String, String> = parse_or_default(replies.next().flatten());
         let mut number = |name: &str| fields.remove(name)?.parse().ok();
         StoredCounters {
@@ -152,7 +123,7 @@ pub(super) async fn read_states(
             total_key: parse_or_default(replies.next().flatten()),
         }
     });
-    Ok(held.collect())
+    Ok(states.collect())
 }
 
 /// Returns the replies of a pipeline; `None` for a command that the store rejected, for example on a foreign key type.
@@ -162,14 +133,13 @@ pub(super) async fn query_tolerant(
 ) -> Result<Vec<Option<Value>>> {
     let mut store = ctx.store().clone();
     let replies: Vec<RedisResult<Value>> = pipe.ignore_errors().query_async(&mut store).await?;
-    let each = replies
-        .into_iter()
-        .map(|reply| match reply.map_err(Error::from) {
-            Ok(value) => Ok(Some(value)),
-            Err(Error::StoreRejected(_)) => Ok(None),
-            Err(error) => Err(error),
-        });
-    each.collect()
+    let replies = replies.into_iter();
+    let tolerant = replies.map(|reply| match reply.map_err(Error::from) {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::StoreRejected(_)) => Ok(None),
+        Err(error) => Err(error),
+    });
+    tolerant.collect()
 }
 
 /// Text of a documented counter; `None` if the key does not exist.

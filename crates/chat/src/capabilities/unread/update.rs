@@ -1,28 +1,35 @@
-//! Counter updates: one update per user in one conversation, for many users in one round trip.
+//! Counter updates: after a message, a join, a leave or a mark, one update per user, for many users in one round trip.
+//!
+//! ```text
+//! row committed ──▶ update_counters.lua ──1──▶ counter, total, frame
+//!                          │ 0: no state of this epoch, or a field is missing
+//!                          ▼
+//!                   reconcile_counters.lua, with the rows of the user (reconcile.rs)
+//!
+//! error, or the caller is cancelled ──▶ retry queue ──▶ reconcile, every second
+//! ```
+//!
+//! Invariants:
+//! 1. An update carries positions that the script merges as maxima, so it can come late, twice or in any order.
+//! 2. The users of an update are in the retry queue unless the update has succeeded.
 
-mod field;
-mod native;
+use std::collections::HashSet;
 
-use parlor_store::{LuaScript, ScriptCall};
+use parlor_store::ScriptCall;
 use redis::pipe;
 
+use super::keys::UNREAD_STATE_TTL_SECS;
 use super::rows::MemberPosition;
+use super::scripts::UPDATE_COUNTERS;
+use super::{CountedMessages, Unread};
 use crate::api::error::Result;
+use crate::background::log_failure;
 use crate::bus::frame::{self, BusFrameKind};
 use crate::context::ChatContext;
 use crate::ids::{ConversationId, UserId};
 
-static UPDATE_COUNTERS: LuaScript = LuaScript::new(
-    "unread steps",
-    concat!(
-        include_str!("scripts/counter_field.lua"),
-        include_str!("scripts/update_counters.lua")
-    ),
-)
-.with_native(native::update_counters);
-
 /// TTL of a user's unread state, counted from its last change.
-pub(super) const UNREAD_STATE_TTL_MS: u64 = 30 * 86_400 * 1_000;
+pub(super) const UNREAD_STATE_TTL_MS: u64 = UNREAD_STATE_TTL_SECS * 1_000;
 /// Maximum number of users per script call, because a running script blocks all other clients of the store.
 const MAX_USERS_PER_CALL: usize = 32;
 /// Maximum number of users per pipeline.
@@ -38,15 +45,15 @@ pub(super) enum CounterUpdate {
         joined_version: u64,
         position_version: u64,
         seq: u64,
-        top: u64,
+        last_seq: u64,
     },
     /// The user joined, read, marked as unread or muted: the row has this position.
     Position {
         joined_version: u64,
         position_version: u64,
-        top: u64,
-        badge: u64,
-        own: u64,
+        last_seq: u64,
+        badge_seq: u64,
+        own_after: u64,
         muted_until: u64,
     },
     /// The user is no member any more.
@@ -58,9 +65,9 @@ impl From<&MemberPosition> for CounterUpdate {
         Self::Position {
             joined_version: position.joined_version,
             position_version: position.position_version,
-            top: position.last_seq,
-            badge: position.badge_seq,
-            own: position.own_after,
+            last_seq: position.last_seq,
+            badge_seq: position.badge_seq,
+            own_after: position.own_after,
             muted_until: position.muted_until,
         }
     }
@@ -68,7 +75,7 @@ impl From<&MemberPosition> for CounterUpdate {
 
 impl CounterUpdate {
     fn append_args(self, call: ScriptCall) -> ScriptCall {
-        let (what, numbers, muted) = match self {
+        let (kind, numbers, muted_until) = match self {
             Self::MessageByOther {
                 members_version,
                 seq,
@@ -78,29 +85,123 @@ impl CounterUpdate {
                 joined_version,
                 position_version,
                 seq,
-                top,
-            } => (
-                "placed",
-                [joined_version, position_version, top, seq, 0],
-                None,
-            ),
+                last_seq,
+            } => {
+                let numbers = [joined_version, position_version, last_seq, seq, 0];
+                ("placed", numbers, None)
+            }
             Self::Position {
                 joined_version,
                 position_version,
-                top,
-                badge,
-                own,
+                last_seq,
+                badge_seq,
+                own_after,
                 muted_until,
             } => {
-                let numbers = [joined_version, position_version, top, badge, own];
+                let numbers = [
+                    joined_version,
+                    position_version,
+                    last_seq,
+                    badge_seq,
+                    own_after,
+                ];
                 ("placed", numbers, Some(muted_until))
             }
         };
-        let call = call.arg(what).arg(&numbers[..]);
-        match muted {
+        let call = call.arg(kind).arg(&numbers[..]);
+        match muted_until {
             Some(until) => call.arg(until),
             None => call.arg(""),
         }
+    }
+}
+
+impl Unread {
+    /// Updates the counters after messages were committed. Repeating the call has no effect. If it fails, the users are
+    /// in the retry queue, and the send must not fail because of it.
+    pub async fn count_messages(&self, messages: &CountedMessages<'_>) -> Result<()> {
+        let is_small = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
+        let members = messages.members.filter(is_small).unwrap_or_default();
+        let mut updates = Vec::with_capacity(members.len() + messages.sender_positions.len());
+        let mut senders = HashSet::new();
+        // Only the last position of each sender matters.
+        for sender in messages.sender_positions.iter().rev() {
+            if senders.insert(&sender.user) {
+                let update = CounterUpdate::MessageByUser {
+                    joined_version: sender.joined_version,
+                    position_version: sender.position_version,
+                    seq: sender.seq,
+                    last_seq: messages.seq,
+                };
+                updates.push((&sender.user, update));
+            }
+        }
+        let others = CounterUpdate::MessageByOther {
+            members_version: messages.members_version,
+            seq: messages.seq,
+        };
+        let receivers = members.iter().filter(|it| !senders.contains(it));
+        updates.extend(receivers.map(|member| (member, others)));
+        let newest = (messages.seq, messages.members_version);
+        let member_count = messages.members.map(<[_]>::len);
+        let notify = self.notify_large_conversation(messages.conversation, newest, member_count);
+        let apply = self.apply_updates(messages.conversation, &updates, true);
+        let (notified, applied) = tokio::join!(notify, apply);
+        log_failure("notify a large conversation", &notified);
+        applied
+    }
+
+    /// Updates the counters of new members after the change was committed. Pass only users whose row the change
+    /// created, the `members_version` that became their `joined_version`, and the conversation's `last_seq` at that
+    /// time.
+    pub async fn add_members(
+        &self,
+        conversation: &ConversationId,
+        users: &[UserId],
+        members_version: u64,
+        last_seq: u64,
+    ) -> Result<()> {
+        let update = CounterUpdate::Position {
+            joined_version: members_version,
+            position_version: 0,
+            last_seq,
+            badge_seq: last_seq,
+            own_after: 0,
+            muted_until: 0,
+        };
+        let updates: Vec<_> = users.iter().map(|user| (user, update)).collect();
+        // A new member has no unread messages, so a missing state need not be reconciled now.
+        self.apply_updates(conversation, &updates, false).await
+    }
+
+    /// Removes the counters of former members after the change with this `members_version` was committed.
+    pub async fn remove_members(
+        &self,
+        conversation: &ConversationId,
+        users: &[UserId],
+        members_version: u64,
+    ) -> Result<()> {
+        let update = CounterUpdate::Left { members_version };
+        let updates: Vec<_> = users.iter().map(|user| (user, update)).collect();
+        self.apply_updates(conversation, &updates, true).await
+    }
+
+    /// Runs counter updates. With `reconcile`, users whose state cannot take an update are reconciled.
+    pub(super) async fn apply_updates(
+        &self,
+        conversation: &ConversationId,
+        updates: &[(&UserId, CounterUpdate)],
+        reconcile: bool,
+    ) -> Result<()> {
+        let users = updates.iter().map(|(user, _)| (*user).clone());
+        let retry_guard = self.retry_queue.guard(users);
+        let cold = run_updates(&self.ctx, conversation, updates).await?;
+        if reconcile && !cold.is_empty() {
+            let cold: Vec<UserId> = cold.into_iter().cloned().collect();
+            Box::pin(self.reconcile_users(&cold, Some(conversation))).await?;
+        }
+        retry_guard.complete();
+        Ok(())
     }
 }
 
@@ -108,54 +209,53 @@ impl CounterUpdate {
 pub(super) async fn run_updates<'u>(
     ctx: &ChatContext,
     conversation: &ConversationId,
-    steps: &[(&'u UserId, CounterUpdate)],
+    updates: &[(&'u UserId, CounterUpdate)],
 ) -> Result<Vec<&'u UserId>> {
-    let in_call = if ctx.keys().cluster() {
-        1
-    } else {
-        MAX_USERS_PER_CALL
+    let users_per_call = match ctx.keys().cluster() {
+        true => 1,
+        false => MAX_USERS_PER_CALL,
     };
     let mut cold = Vec::new();
-    for steps in steps.chunks(MAX_USERS_PER_PIPELINE) {
+    for updates in updates.chunks(MAX_USERS_PER_PIPELINE) {
         let mut pipe = pipe();
-        for steps in steps.chunks(in_call) {
-            pipe.add_command(update_call(ctx, conversation, steps).cmd());
+        for updates in updates.chunks(users_per_call) {
+            pipe.add_command(update_call(ctx, conversation, updates).cmd());
         }
         let mut store = ctx.store().idempotent();
         let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
-        let done = replies.into_iter().flatten().map(|reply| reply == 1);
-        let those = steps.iter().zip(done).filter(|(_, done)| !done);
-        cold.extend(those.map(|((user, _), _)| *user));
+        let replies = updates.iter().zip(replies.into_iter().flatten());
+        cold.extend(
+            replies
+                .filter(|(_, reply)| *reply != 1)
+                .map(|((user, _), _)| *user),
+        );
     }
     Ok(cold)
 }
 
-fn update_call(
+/// Builds the call of the update script.
+pub(super) fn update_call(
     ctx: &ChatContext,
     conversation: &ConversationId,
-    steps: &[(&UserId, CounterUpdate)],
+    updates: &[(&UserId, CounterUpdate)],
 ) -> ScriptCall {
     let keys = ctx.keys();
-    let names = steps.iter().flat_map(|(user, _)| {
+    let names = updates.iter().flat_map(|(user, _)| {
         [
             keys.unread_state(user),
             keys.unread(user, conversation),
             keys.unread_total(user),
         ]
     });
-    let mut call = UPDATE_COUNTERS
+    let call = UPDATE_COUNTERS
         .keys(names.collect::<Vec<_>>())
         .arg(ctx.now().as_millis())
-        .arg(ctx.store().current_epoch())
+        .arg(ctx.store_epoch())
         .arg(UNREAD_STATE_TTL_MS)
         .arg(ctx.store().bus().publish_command())
         .arg(&frame::start_frame(BusFrameKind::UnreadChanged, 0)[..])
         .arg(conversation);
-    for (user, step) in steps {
-        call = step.append_args(call.arg(keys.user_channel(user)));
-    }
-    call
+    updates.iter().fold(call, |call, (user, update)| {
+        update.append_args(call.arg(keys.user_channel(user)))
+    })
 }
-
-#[cfg(test)]
-mod tests;

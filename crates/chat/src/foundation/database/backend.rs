@@ -12,6 +12,27 @@ macro_rules! for_backend {
 }
 pub(crate) use for_backend;
 
+/// Runs a reading statement with these bound values:
+/// `read_statement!(database, query_as(SQL, id.as_str(), limit).fetch_all)`.
+macro_rules! read_statement {
+    ($database:expr, $query:ident($sql:expr $(, $value:expr)*).$fetch:ident) => {
+        $crate::database::for_backend!($database.reader(), pool => {
+            sqlx::$query($sql)$(.bind($value))*.$fetch(pool).await?
+        })
+    };
+}
+pub(crate) use read_statement;
+
+/// Runs a statement in a transaction with these bound values, as [`read_statement`].
+macro_rules! tx_statement {
+    ($tx:expr, $query:ident($sql:expr $(, $value:expr)*).$fetch:ident) => {
+        $crate::database::for_backend!($tx.connection(), connection => {
+            sqlx::$query($sql)$(.bind($value))*.$fetch(connection).await?
+        })
+    };
+}
+pub(crate) use tx_statement;
+
 /// Runs a single writing statement. On PostgreSQL this is one round trip; on SQLite the statement runs in a transaction
 /// that holds the write lock:
 /// `write_statement!(database, c => sqlx::query(SQL).bind(id).execute(c).await?.rows_affected())`.

@@ -23,7 +23,9 @@ use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub use self::backend::PerBackend;
-pub(crate) use self::backend::{for_backend, from_db_integer, to_db_integer, write_statement};
+pub(crate) use self::backend::{
+    for_backend, from_db_integer, read_statement, to_db_integer, tx_statement, write_statement,
+};
 pub(crate) use self::error::classify_sqlite_code;
 pub use self::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 pub use self::inspect::{DatabaseInspection, MIN_POSTGRES_VERSION, inspect};

@@ -4,9 +4,7 @@
 
 use super::planned;
 use crate::keys::{KeyGroup, KeyLayouts, KeySpec};
-use crate::{
-    bus, conversations, delivery, limits, messages, nodes, presence, sessions, typing, unread,
-};
+use crate::{bus, conversations, limits, messages, nodes, presence, sessions, typing, unread};
 
 /// The key groups that Parlor uses, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
@@ -17,7 +15,6 @@ pub static KEY_GROUPS: &[KeyGroup] = &[
     unread::keys::KEY_GROUP,
     limits::keys::KEY_GROUP,
     sessions::keys::KEY_GROUP,
-    delivery::keys::KEY_GROUP,
     bus::keys::KEY_GROUP,
     nodes::keys::KEY_GROUP,
 ];

@@ -1,4 +1,7 @@
 //! Error of a commit, reported to every sender in the batch.
+//!
+//! Invariants:
+//! 1. The text of an error contains no text of a message.
 
 use std::error::Error as StdError;
 use std::fmt;

@@ -1,4 +1,7 @@
 //! Messages in the queue of the writer, and the results of their commits.
+//!
+//! Invariants:
+//! 1. Every job is answered once: with its message by the [`CommitObserver`], or with an error here.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +10,6 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::commit_error::{self, CommitError};
 use super::{CommitObserver, MAX_BATCH_SIZE, MessageDraft, WrittenMessage};
 use crate::api::error::{Error, Result};
-use crate::ids::ConversationId;
-use crate::messages::Message;
 use crate::messages::message_row::MessageRow;
 
 /// A draft in the queue.
@@ -18,9 +19,9 @@ pub(super) struct WriteJob {
     queued_at: Instant,
 }
 
-/// Reply channel of a sender, with the state at the time of sending.
-pub(in crate::capabilities::messages) struct PendingReply {
-    reply: oneshot::Sender<Result<WrittenMessage>>,
+/// State of a send when its message is queued.
+#[derive(Debug, Default)]
+pub(in crate::capabilities::messages) struct SendState {
     /// Store epoch before the message was queued.
     pub epoch_before_write: u64,
     /// True if the rate limit counted the message.
@@ -29,22 +30,18 @@ pub(in crate::capabilities::messages) struct PendingReply {
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
-impl PendingReply {
-    /// Creates a reply without further state.
-    pub fn new(reply: oneshot::Sender<Result<WrittenMessage>>) -> Self {
-        Self {
-            reply,
-            epoch_before_write: 0,
-            counted_by_rate_limit: false,
-            permit: None,
-        }
-    }
+/// Reply channel of a sender.
+pub(in crate::capabilities::messages) struct PendingReply {
+    pub channel: oneshot::Sender<Result<WrittenMessage>>,
+    pub state: SendState,
+}
 
+impl PendingReply {
     /// Sends the result to the sender. Returns the in-flight permit, which is released on drop.
-    pub fn answer(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
+    pub fn send(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
         // The receiver is gone if the sender was cancelled.
-        let _ = self.reply.send(written);
-        self.permit
+        let _ = self.channel.send(written);
+        self.state.permit
     }
 }
 
@@ -59,10 +56,14 @@ pub(super) enum DraftOutcome {
 
 /// Versions of the conversation and of the sender after the commit.
 #[derive(Debug, Clone)]
-pub(super) struct SenderSnapshot {
+pub struct SenderSnapshot {
+    /// `members_version` of the conversation.
     pub members_version: u64,
+    /// Number of members of the conversation.
     pub member_count: u64,
+    /// `members_version` at which the sender joined; 0 for a duplicate whose sender has left.
     pub joined_version: u64,
+    /// `position_version` of the sender after this message; 0 for a duplicate whose sender has left.
     pub position_version: u64,
 }
 
@@ -78,10 +79,11 @@ pub(super) enum StoredRow {
 /// A committed message and its pending reply. The message for clients is built in the task of the conversation, not in
 /// the writer, which would delay all senders.
 pub(in crate::capabilities::messages) struct CommittedMessage {
-    row: MessageRow,
-    repeated: bool,
-    sender: SenderSnapshot,
-    ticket: PendingReply,
+    pub row: MessageRow,
+    /// True if the message existed already under the same client id.
+    pub is_duplicate: bool,
+    pub sender: SenderSnapshot,
+    pub reply: PendingReply,
 }
 
 impl WriteJob {
@@ -96,43 +98,43 @@ impl WriteJob {
     /// Combines the job with the result of its commit. If the sender is not a member, replies with that error and
     /// returns `None`.
     fn into_committed(self, outcome: DraftOutcome) -> Option<CommittedMessage> {
-        let DraftOutcome::Stored(row, place) = outcome else {
-            self.reply
-                .answer(Err(Error::NotAMember(self.draft.conversation)));
+        let DraftOutcome::Stored(row, sender) = outcome else {
+            let error = Error::NotAMember(self.draft.conversation);
+            self.reply.send(Err(error));
             return None;
         };
-        let (row, repeated) = match row {
+        let (row, is_duplicate) = match row {
             StoredRow::New {
                 seq,
                 rev,
                 created_at,
             } => (self.draft.into_row(seq, rev, created_at), false),
             StoredRow::Existing(row) => {
-                let repeated = row.id != self.draft.id.to_string();
-                (*row, repeated)
+                let is_duplicate = row.id != self.draft.id.to_string();
+                (*row, is_duplicate)
             }
         };
         Some(CommittedMessage {
             row,
-            repeated,
-            sender: place,
-            ticket: self.reply,
+            is_duplicate,
+            sender,
+            reply: self.reply,
         })
     }
 
     /// Replies with the error of the commit.
-    fn reply_error(self, failure: &CommitError, after: &dyn CommitObserver) {
+    fn reply_error(self, failure: &CommitError, observer: &dyn CommitObserver) {
         let error = failure.to_error();
         if matches!(error, Error::DatabaseUnavailable(_)) {
-            after.on_commit_unknown(&self.draft.conversation);
+            observer.on_commit_unknown(&self.draft.conversation);
         }
-        self.reply.answer(Err(error));
+        self.reply.send(Err(error));
     }
 
     /// Returns the job, or rejects it if it has waited longer than the timeout.
     fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
         if self.queued_at.elapsed() > timeout {
-            self.reply.answer(Err(commit_error::queue_timeout()));
+            self.reply.send(Err(commit_error::queue_timeout()));
             return None;
         }
         Some(self)
@@ -140,34 +142,14 @@ impl WriteJob {
 }
 
 impl CommittedMessage {
-    /// Conversation that the message was sent to.
-    pub fn conversation(&self) -> &ConversationId {
-        &self.row.conversation_id
-    }
-
-    /// Whether the message existed already under the same client id.
-    pub fn is_duplicate(&self) -> bool {
-        self.repeated
-    }
-
-    /// Splits the message into its row, a function that builds the [`WrittenMessage`], and its pending reply.
-    pub fn into_parts(
-        self,
-    ) -> (
-        MessageRow,
-        impl FnOnce(Message) -> WrittenMessage,
-        PendingReply,
-    ) {
-        let (repeated, place) = (self.repeated, self.sender);
-        let written = move |message| WrittenMessage {
-            message,
-            repeated,
-            members_version: place.members_version,
-            member_count: place.member_count,
-            joined_version: place.joined_version,
-            position_version: place.position_version,
+    /// Builds the reply for the sender.
+    pub fn into_written(self) -> (PendingReply, WrittenMessage) {
+        let written = WrittenMessage {
+            message: self.row.into_message(),
+            is_duplicate: self.is_duplicate,
+            sender: self.sender,
         };
-        (self.row, written, self.ticket)
+        (self.reply, written)
     }
 }
 
@@ -188,14 +170,14 @@ pub(super) fn drain_batch(
 /// returns the two halves of the batch in order, to be committed separately.
 pub(super) fn finish_batch(
     mut jobs: Vec<WriteJob>,
-    done: std::result::Result<Vec<DraftOutcome>, CommitError>,
-    after: &dyn CommitObserver,
+    commit: std::result::Result<Vec<DraftOutcome>, CommitError>,
+    observer: &dyn CommitObserver,
 ) -> Option<[Vec<WriteJob>; 2]> {
-    match done {
+    match commit {
         Ok(outcomes) => {
-            let all = jobs.into_iter().zip(outcomes);
-            let committed = all.filter_map(|(job, outcome)| job.into_committed(outcome));
-            after.on_committed(committed.collect());
+            let outcomes = jobs.into_iter().zip(outcomes);
+            let committed = outcomes.filter_map(|(job, outcome)| job.into_committed(outcome));
+            observer.on_committed(committed.collect());
         }
         Err(failure) if failure.is_statement_refused() && jobs.len() > 1 => {
             let rest = jobs.split_off(jobs.len() / 2);
@@ -205,7 +187,7 @@ pub(super) fn finish_batch(
             let error = &failure.source;
             tracing::error!(%error, messages = jobs.len(), "cannot write messages");
             for job in jobs {
-                job.reply_error(&failure, after);
+                job.reply_error(&failure, observer);
             }
         }
     }
@@ -241,7 +223,7 @@ pub(super) mod tests {
     use crate::clock::Timestamp;
     use crate::ids::{ConversationId, UserId};
 
-    pub fn draft(content: &str) -> MessageDraft {
+    fn draft(content: &str) -> MessageDraft {
         MessageDraft {
             id: Uuid::nil(),
             conversation: ConversationId::new("c").unwrap(),
@@ -255,21 +237,22 @@ pub(super) mod tests {
         }
     }
 
+    /// A job, and the receiver of its reply.
+    pub fn job(content: &str) -> (WriteJob, oneshot::Receiver<Result<WrittenMessage>>) {
+        let (channel, reply) = oneshot::channel();
+        let state = SendState::default();
+        let job = WriteJob::new(draft(content), PendingReply { channel, state });
+        (job, reply)
+    }
+
     #[test]
     fn drafts_that_waited_too_long_are_rejected() {
         let (sender, mut queue) = mpsc::channel(MAX_BATCH_SIZE + 8);
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         for n in 0..MAX_BATCH_SIZE + 4 {
-            let (answer, answered) = oneshot::channel();
-            assert!(
-                sender
-                    .blocking_send(WriteJob::new(
-                        draft(&n.to_string()),
-                        PendingReply::new(answer)
-                    ))
-                    .is_ok()
-            );
-            answers.push(answered);
+            let (job, reply) = job(&n.to_string());
+            assert!(sender.blocking_send(job).is_ok());
+            replies.push(reply);
         }
         let first = queue.blocking_recv().unwrap();
         let jobs = drain_batch(first, &mut queue, Duration::MAX);
@@ -279,7 +262,7 @@ pub(super) mod tests {
 
         let first = queue.blocking_recv().unwrap();
         assert!(drain_batch(first, &mut queue, Duration::ZERO).is_empty());
-        let late = answers.pop().unwrap().blocking_recv().unwrap();
+        let late = replies.pop().unwrap().blocking_recv().unwrap();
         assert!(matches!(late, Err(Error::DatabaseUnavailable(_))));
     }
 }

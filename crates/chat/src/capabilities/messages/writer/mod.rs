@@ -24,8 +24,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+pub use self::job::SenderSnapshot;
 use self::job::WriteJob;
-pub(super) use self::job::{CommittedMessage, PendingReply};
+pub(super) use self::job::{CommittedMessage, PendingReply, SendState};
 use super::Message;
 use crate::api::caller::Role;
 use crate::api::error::{Error, Result};
@@ -37,10 +38,8 @@ use crate::ids::{ConversationId, UserId};
 const MAX_BATCH_SIZE: usize = 1_024;
 /// Maximum messages that wait for a commit in each queue.
 const QUEUE_CAPACITY: usize = 1_024;
-/// Maximum number of users in one message whose mention is stored.
-const MOST_MENTIONS: usize = 50;
 
-/// A message before it has a `seq`.
+/// A validated message that has no `seq` yet.
 #[derive(Debug, Clone)]
 pub struct MessageDraft {
     /// Id of the message, a UUIDv7.
@@ -57,27 +56,21 @@ pub struct MessageDraft {
     pub metadata: Option<String>,
     /// Id that the client chose. A sender has at most one message with it in a conversation.
     pub client_id: Option<String>,
-    /// Mentioned users. Mentions of the sender, of users who are not members, and after the fiftieth are not stored.
+    /// Mentioned users, each once. Mentions of the sender and of users who are not members are not stored.
     pub mentions: Vec<UserId>,
     /// Time of sending.
     pub at: Timestamp,
 }
 
-/// A committed message, with the versions of its conversation and its sender after the commit.
+/// A committed message.
 #[derive(Debug, Clone)]
 pub struct WrittenMessage {
     /// The message.
     pub message: Message,
     /// True if the message existed already under the same `client_id`; nothing was changed.
-    pub repeated: bool,
-    /// `members_version` of the conversation.
-    pub members_version: u64,
-    /// Number of members of the conversation.
-    pub member_count: u64,
-    /// `members_version` at which the sender joined; 0 for a duplicate whose sender has left.
-    pub joined_version: u64,
-    /// `position_version` of the sender after this message; 0 for a duplicate whose sender has left.
-    pub position_version: u64,
+    pub is_duplicate: bool,
+    /// Versions of the conversation and of the sender.
+    pub sender: SenderSnapshot,
 }
 
 /// Receives the results of commits.
@@ -94,9 +87,9 @@ struct ReplyOnlyObserver;
 
 impl CommitObserver for ReplyOnlyObserver {
     fn on_committed(&self, batch: Vec<CommittedMessage>) {
-        for one in batch {
-            let (row, written, ticket) = one.into_parts();
-            ticket.answer(Ok(written(row.into_message())));
+        for message in batch {
+            let (reply, written) = message.into_written();
+            reply.send(Ok(written));
         }
     }
 
@@ -120,15 +113,18 @@ impl MessageWriter {
     }
 
     /// As [`start`](Self::start), with an observer that is called after each commit.
-    pub(super) fn start_with_observer(database: Database, after: Arc<dyn CommitObserver>) -> Self {
+    pub(super) fn start_with_observer(
+        database: Database,
+        observer: Arc<dyn CommitObserver>,
+    ) -> Self {
         let timeout = database.options().timeout;
-        let (end, drained) = watch::channel(());
+        let (drained_signal, drained) = watch::channel(());
         let queues = match database.pools() {
-            PerBackend::Sqlite(_) => vec![sqlite::drained_signal(database, after, end)],
+            PerBackend::Sqlite(_) => vec![sqlite::start(database, observer, drained_signal)],
             PerBackend::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
                 .map(|_| {
-                    let after = Arc::clone(&after);
-                    postgres::start(pool.clone(), timeout, after, end.clone())
+                    let (observer, signal) = (Arc::clone(&observer), drained_signal.clone());
+                    postgres::start(pool.clone(), timeout, observer, signal)
                 })
                 .collect(),
         };
@@ -141,38 +137,38 @@ impl MessageWriter {
 
     /// Writes a message, or finds the earlier message with the same `client_id`, and waits for the commit.
     pub async fn send(&self, draft: MessageDraft) -> Result<WrittenMessage> {
-        self.queue(draft, PendingReply::new).await?.wait().await
+        let queued = self.queue(draft, SendState::default()).await?;
+        queued.wait().await
     }
 
-    /// First half of [`send`](Self::send). The caller builds the [`PendingReply`] and can add state to it.
+    /// First half of [`send`](Self::send).
     pub(super) async fn queue(
         &self,
         draft: MessageDraft,
-        ticket: impl FnOnce(oneshot::Sender<Result<WrittenMessage>>) -> PendingReply,
+        state: SendState,
     ) -> Result<QueuedMessage> {
-        draft.check()?;
         let queue = self
             .queue_for(&draft.conversation)
             .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
-        let (answer, answered) = oneshot::channel();
-        let job = WriteJob::new(draft, ticket(answer));
-        let place = match queue.try_reserve() {
-            Ok(place) => place,
+        let (channel, reply) = oneshot::channel();
+        let job = WriteJob::new(draft, PendingReply { channel, state });
+        let slot = match queue.try_reserve() {
+            Ok(slot) => slot,
             Err(_) => timeout(self.timeout, queue.reserve())
                 .await
                 .map_err(|_| commit_error::queue_timeout())?
                 .map_err(|_| commit_error::writer_crashed())?,
         };
-        place.send(job);
-        Ok(QueuedMessage(answered))
+        slot.send(job);
+        Ok(QueuedMessage(reply))
     }
 
     /// Rejects new messages and waits until all queued messages are written.
     pub async fn stop(&self) {
         self.queues.write().clear();
-        let mut ended = self.drained.clone();
+        let mut drained = self.drained.clone();
         // The channel carries no values: it closes when all writer tasks have ended.
-        while ended.changed().await.is_ok() {}
+        while drained.changed().await.is_ok() {}
     }
 
     /// All messages of a conversation go through one queue, so that no two commits of this node need the same lock.
@@ -204,30 +200,8 @@ impl std::fmt::Debug for MessageWriter {
 }
 
 impl MessageDraft {
-    /// Rejects NUL characters. PostgreSQL cannot store them, and both databases must accept the same messages.
-    fn check(&self) -> Result<()> {
-        let texts = [
-            ("content", Some(&self.content)),
-            ("metadata", self.metadata.as_ref()),
-            ("clientId", self.client_id.as_ref()),
-        ];
-        for (what, text) in texts {
-            if text.is_some_and(|text| text.contains('\0')) {
-                let error = format!("{what} contains a NUL character; remove it");
-                return Err(Error::InvalidRequest(error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Users whose mention is stored, each once.
-    fn stored_mentions(&self) -> Vec<&UserId> {
-        let mut users: Vec<&UserId> = Vec::new();
-        for user in &self.mentions {
-            if users.len() < MOST_MENTIONS && *user != self.sender && !users.contains(&user) {
-                users.push(user);
-            }
-        }
-        users
+    /// Users whose mention is stored.
+    fn stored_mentions(&self) -> impl Iterator<Item = &UserId> {
+        self.mentions.iter().filter(|user| **user != self.sender)
     }
 }

@@ -33,27 +33,27 @@ const SESSION_SETTINGS: &str = "
 pub(super) fn start(
     pool: PgPool,
     timeout: Duration,
-    after: Arc<dyn CommitObserver>,
-    end: watch::Sender<()>,
+    observer: Arc<dyn CommitObserver>,
+    drained_signal: watch::Sender<()>,
 ) -> mpsc::Sender<WriteJob> {
     let (sender, mut queue) = mpsc::channel(QUEUE_CAPACITY);
     tokio::spawn(async move {
-        let new = || PostgresWriter::new(pool.clone(), timeout, Arc::clone(&after));
-        let mut lane = new();
-        while let Some(first) = lane.next_job(&mut queue).await {
+        let new = || PostgresWriter::new(pool.clone(), timeout, Arc::clone(&observer));
+        let mut writer = new();
+        while let Some(first) = writer.next_job(&mut queue).await {
             let jobs = drain_batch(first, &mut queue, timeout);
             // Runs on its own task, so that a panic does not end this one.
-            let work = tokio::spawn(async move {
-                lane.write_batch(jobs).await;
-                lane
+            let commit = tokio::spawn(async move {
+                writer.write_batch(jobs).await;
+                writer
             });
-            lane = work.await.unwrap_or_else(|error| {
+            writer = commit.await.unwrap_or_else(|error| {
                 tracing::error!(%error, "the message writer panicked; the messages of this batch are rejected");
                 new()
             });
         }
-        drop(lane);
-        drop(end);
+        drop(writer);
+        drop(drained_signal);
     });
     sender
 }
@@ -62,17 +62,17 @@ pub(super) fn start(
 struct PostgresWriter {
     pool: PgPool,
     timeout: Duration,
-    after: Arc<dyn CommitObserver>,
+    observer: Arc<dyn CommitObserver>,
     /// Kept between batches: the pool would check on each acquire whether the connection is alive.
     connection: Option<PoolConnection<Postgres>>,
 }
 
 impl PostgresWriter {
-    fn new(pool: PgPool, timeout: Duration, after: Arc<dyn CommitObserver>) -> Self {
+    fn new(pool: PgPool, timeout: Duration, observer: Arc<dyn CommitObserver>) -> Self {
         Self {
             pool,
             timeout,
-            after,
+            observer,
             connection: None,
         }
     }
@@ -92,8 +92,8 @@ impl PostgresWriter {
     async fn write_batch(&mut self, jobs: Vec<WriteJob>) {
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
-            let done = self.commit(&jobs).await;
-            if let Some([some, rest]) = finish_batch(jobs, done, &*self.after) {
+            let result = self.commit(&jobs).await;
+            if let Some([some, rest]) = finish_batch(jobs, result, &*self.observer) {
                 parts.extend([rest, some]);
             }
         }
@@ -105,22 +105,22 @@ impl PostgresWriter {
             return Ok(Vec::new());
         }
         let mut conflicts = 0;
-        let mut in_doubt = false;
+        let mut may_be_committed = false;
         loop {
             self.ensure_connected().await?;
-            let done = self.attempt(jobs, in_doubt).await;
-            match done.as_ref().map_err(|failure| failure.fault) {
+            let result = self.attempt(jobs, may_be_committed).await;
+            match result.as_ref().map_err(|failure| failure.fault) {
                 Err(DatabaseErrorKind::Conflict) if conflicts < MAX_CONFLICT_RETRIES => {
                     conflicts += 1;
                 }
                 Err(DatabaseErrorKind::Unavailable) => {
                     self.discard_connection();
-                    if in_doubt {
-                        return done;
+                    if may_be_committed {
+                        return result;
                     }
-                    in_doubt = true;
+                    may_be_committed = true;
                 }
-                _ => return done,
+                _ => return result,
             }
         }
     }
@@ -128,9 +128,11 @@ impl PostgresWriter {
     /// Acquires a connection if there is none, within the timeout of the pool.
     async fn ensure_connected(&mut self) -> Result<(), CommitError> {
         if self.connection.is_none() {
-            let mut link = self.pool.acquire().await?;
-            sqlx::raw_sql(SESSION_SETTINGS).execute(&mut *link).await?;
-            self.connection = Some(link);
+            let mut connection = self.pool.acquire().await?;
+            sqlx::raw_sql(SESSION_SETTINGS)
+                .execute(&mut *connection)
+                .await?;
+            self.connection = Some(connection);
         }
         Ok(())
     }
@@ -138,15 +140,15 @@ impl PostgresWriter {
     async fn attempt(
         &mut self,
         jobs: &[WriteJob],
-        in_doubt: bool,
+        may_be_committed: bool,
     ) -> Result<Vec<DraftOutcome>, CommitError> {
-        let Some(link) = &mut self.connection else {
+        let Some(connection) = &mut self.connection else {
             return Err(sqlx::Error::PoolClosed.into());
         };
         let drafts: Vec<_> = jobs.iter().map(|job| &job.draft).collect();
-        let batch = batch::commit(link, &drafts, in_doubt);
+        let batch = batch::commit(connection, &drafts, may_be_committed);
         match tokio::time::timeout(self.timeout, batch).await {
-            Ok(done) => Ok(done?),
+            Ok(result) => Ok(result?),
             // The server is unreachable or stopped: the connection itself may never report an error.
             Err(_) => Err(sqlx::Error::PoolTimedOut.into()),
         }

@@ -32,26 +32,24 @@ const MIN_BATCH_TO_GATHER: usize = 4;
 const WAL_CHECKPOINT_PAGES: u32 = 4_000;
 
 /// Starts the writer thread. It ends when all senders of the queue are dropped, and then drops `drained_signal`.
-pub(super) fn drained_signal(
+pub(super) fn start(
     database: Database,
-    after: Arc<dyn CommitObserver>,
-    end: watch::Sender<()>,
+    observer: Arc<dyn CommitObserver>,
+    drained_signal: watch::Sender<()>,
 ) -> mpsc::Sender<WriteJob> {
     let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
-    let mut file = SqliteWriter {
+    let mut writer = SqliteWriter {
         database,
-        after,
+        observer,
         connection: None,
         last_batch_size: 0,
     };
     let work = move || {
-        run_loop(queue, |first, queue| file.write_batch(first, queue));
-        drop(end);
+        run_loop(queue, |first, queue| writer.write_batch(first, queue));
+        drop(drained_signal);
     };
-    let started = thread::Builder::new()
-        .name("parlor-writer".into())
-        .spawn(work);
-    if let Err(error) = started {
+    let thread = thread::Builder::new().name("parlor-writer".into());
+    if let Err(error) = thread.spawn(work) {
         // The queue is closed, so every message is rejected.
         tracing::error!(%error, "cannot start the message writer thread");
     }
@@ -77,18 +75,21 @@ fn run_loop(
 /// no more messages arrive, and the batch contains all of them.
 fn wait_for_more(queue: &mpsc::Receiver<WriteJob>) {
     let since = Instant::now();
-    let (mut queued, mut quiet) = (queue.len(), 0);
-    while quiet < MAX_IDLE_YIELDS && queued < MAX_BATCH_SIZE && since.elapsed() < MAX_GATHER_TIME {
+    let (mut queued, mut idle_yields) = (queue.len(), 0);
+    while idle_yields < MAX_IDLE_YIELDS
+        && queued < MAX_BATCH_SIZE
+        && since.elapsed() < MAX_GATHER_TIME
+    {
         thread::yield_now();
         let now = queue.len();
-        quiet = if now == queued { quiet + 1 } else { 0 };
+        idle_yields = if now == queued { idle_yields + 1 } else { 0 };
         queued = now;
     }
 }
 
 struct SqliteWriter {
     database: Database,
-    after: Arc<dyn CommitObserver>,
+    observer: Arc<dyn CommitObserver>,
     connection: Option<Connection>,
     /// Size of the previous batch.
     last_batch_size: usize,
@@ -101,17 +102,17 @@ impl SqliteWriter {
             wait_for_more(queue);
         }
         // Messages that are queued while another writer holds the lock join this batch.
-        let mut pen = self.write_lock();
+        let mut lock = self.write_lock();
         let mut jobs = drain_batch(first, queue, timeout);
         self.last_batch_size = jobs.len();
         // Sorted so that neighbouring rows are written together. Messages of one conversation keep their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
-            let held = pen.take().or_else(|| self.write_lock());
-            let done = self.commit(&jobs);
-            drop(held);
-            if let Some([some, rest]) = finish_batch(jobs, done, &*self.after) {
+            let guard = lock.take().or_else(|| self.write_lock());
+            let result = self.commit(&jobs);
+            drop(guard);
+            if let Some([some, rest]) = finish_batch(jobs, result, &*self.observer) {
                 parts.extend([rest, some]);
             }
         }
@@ -137,14 +138,15 @@ impl SqliteWriter {
             Some(connection) => connection,
             None => self.open()?,
         };
-        let done = batch::commit(&mut connection, jobs);
-        if done
+        let result = batch::commit(&mut connection, jobs);
+        if result
             .as_ref()
-            .map_or_else(CommitError::is_statement_refused, |_| true)
+            .err()
+            .is_none_or(CommitError::is_statement_refused)
         {
             self.connection = Some(connection);
         }
-        done
+        result
     }
 
     fn open(&self) -> Result<Connection, CommitError> {
@@ -168,38 +170,26 @@ impl SqliteWriter {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
-    use crate::messages::writer::job::tests::draft;
-    use crate::messages::writer::{PendingReply, ReplyOnlyObserver};
+    use crate::messages::writer::ReplyOnlyObserver;
+    use crate::messages::writer::job::tests::job;
 
     #[test]
     fn a_panic_in_the_writer_fails_one_job_and_the_writer_continues() {
         let (sender, queue) = mpsc::channel(8);
-        let mut answers = Vec::new();
+        let mut replies = Vec::new();
         for content in ["one", "panic", "two"] {
-            let (answer, answered) = oneshot::channel();
-            let job = WriteJob::new(draft(content), PendingReply::new(answer));
+            let (job, reply) = job(content);
             assert!(sender.blocking_send(job).is_ok());
-            answers.push(answered);
+            replies.push(reply);
         }
         drop(sender);
         run_loop(queue, |job, _| {
             assert_ne!(job.draft.content, "panic");
-            assert!(
-                finish_batch(
-                    vec![job],
-                    Ok(vec![DraftOutcome::NotAMember]),
-                    &ReplyOnlyObserver
-                )
-                .is_none()
-            );
+            let outcomes = Ok(vec![DraftOutcome::NotAMember]);
+            assert!(finish_batch(vec![job], outcomes, &ReplyOnlyObserver).is_none());
         });
-        let answered: Vec<_> = answers
-            .into_iter()
-            .map(|it| it.blocking_recv().is_ok())
-            .collect();
-        assert_eq!(answered, [true, false, true]);
+        let replies = replies.into_iter().map(|it| it.blocking_recv().is_ok());
+        assert_eq!(replies.collect::<Vec<_>>(), [true, false, true]);
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::Unread;
 use super::reconcile::{ReconcileInput, group_by_user};
-use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
+use super::rows::{self, MemberPosition};
 use super::stored_counters::{self, StoredCounters, counter_equals};
 use crate::api::error::Result;
 use crate::ids::UserId;
@@ -129,7 +129,7 @@ impl Unread {
         progress(0, total);
         let mut last = String::new();
         loop {
-            let users = rows::users(&self.database, &last, USERS_PER_STATEMENT).await?;
+            let users = rows::users(&self.database, &last).await?;
             let Some(end) = users.last() else {
                 break;
             };
@@ -143,31 +143,32 @@ impl Unread {
     }
 
     async fn repair_page(&self, users: &[UserId], report: &mut RepairReport) -> Result<()> {
-        let mut look = self.compare_page(users).await?;
-        if look.differences.iter().any(|found| !found.is_empty()) {
+        let mut comparison = self.compare_page(users).await?;
+        if comparison.differences.iter().any(|found| !found.is_empty()) {
             tokio::time::sleep(RECHECK_DELAY).await;
-            let first: HashSet<CounterDifference> = look.differences.concat().into_iter().collect();
-            look = self.compare_page(users).await?;
-            for found in &mut look.differences {
+            let first: HashSet<CounterDifference> =
+                comparison.differences.concat().into_iter().collect();
+            comparison = self.compare_page(users).await?;
+            for found in &mut comparison.differences {
                 found.retain(|difference| first.contains(difference));
             }
         }
         if !report.dry_run {
-            let each = users.iter().zip(&look.stored).zip(&look.rows);
-            let cases = each
-                .zip(&look.differences)
-                .map(|(((user, held), rows), found)| ReconcileInput {
-                    user,
-                    stored: held,
-                    rows,
-                    orphans: &[],
-                    rewrite_all: !found.is_empty(),
-                });
-            let cases: Vec<_> = cases.collect();
-            self.run_reconcile(look.epoch, &cases, None).await?;
+            let each = users.iter().zip(&comparison.stored).zip(&comparison.rows);
+            let inputs =
+                each.zip(&comparison.differences)
+                    .map(|(((user, stored), rows), found)| ReconcileInput {
+                        user,
+                        stored,
+                        rows,
+                        orphans: &[],
+                        rewrite_all: !found.is_empty(),
+                    });
+            let inputs: Vec<_> = inputs.collect();
+            self.run_reconcile(comparison.epoch, &inputs, None).await?;
         }
-        report.large_lagging += look.behind;
-        for found in look.differences {
+        report.large_lagging += comparison.behind;
+        for found in comparison.differences {
             report.users_with_differences += u64::from(!found.is_empty());
             report.add(found);
         }
@@ -176,30 +177,30 @@ impl Unread {
 
     /// Reads the stored state and the rows of these users and compares them.
     async fn compare_page(&self, users: &[UserId]) -> Result<PageComparison> {
-        let epoch = self.epoch();
-        let held = stored_counters::read_states(&self.ctx, users).await?;
+        let epoch = self.ctx.store_epoch();
+        let stored = stored_counters::read_states(&self.ctx, users).await?;
         let mut rows = group_by_user(rows::find_positions_of_users(&self.database, users).await?);
         let rows = users.iter().map(|it| rows.remove(it).unwrap_or_default());
-        let mut look = PageComparison {
+        let mut comparison = PageComparison {
             epoch,
             rows: rows.collect(),
-            stored: held,
+            stored,
             differences: Vec::new(),
             behind: 0,
         };
-        let counters = self.read_counters(&look.rows).await?;
+        let counters = self.read_counters(&comparison.rows).await?;
         for (nth, user) in users.iter().enumerate() {
             let (found, behind) = self.compare_user(
                 user,
                 epoch,
-                &look.stored[nth],
-                &look.rows[nth],
+                &comparison.stored[nth],
+                &comparison.rows[nth],
                 &counters[nth],
             );
-            look.differences.push(found);
-            look.behind += behind;
+            comparison.differences.push(found);
+            comparison.behind += behind;
         }
-        Ok(look)
+        Ok(comparison)
     }
 
     /// Reads the documented counters that belong to these rows.
@@ -226,7 +227,7 @@ impl Unread {
         &self,
         user: &UserId,
         epoch: u64,
-        held: &StoredCounters,
+        stored: &StoredCounters,
         rows: &[MemberPosition],
         counters: &[Option<String>],
     ) -> (Vec<CounterDifference>, u64) {
@@ -235,8 +236,8 @@ impl Unread {
         for (row, counter) in rows.iter().zip(counters) {
             let conversation = row.conversation_id.as_str();
             let large = row.member_count > self.fanout_limit;
-            let late = large && held.lags_behind_row(row, now);
-            let expected = held.count(conversation).filter(|_| late);
+            let late = large && stored.lags_behind_row(row, now);
+            let expected = stored.count(conversation).filter(|_| late);
             let expected = expected.unwrap_or_else(|| row.unread_count());
             behind += u64::from(late);
             total += if row.is_muted(now) { 0 } else { expected };
@@ -254,20 +255,20 @@ impl Unread {
             }
             // The background task processes an expired mute within a minute, so rows with a mute are not compared.
             let muted = row.muted_until > 0;
-            if held.is_verified(epoch) && !late && !muted && !held.matches_row(row, now) {
-                add(DifferenceKind::Position, held.fields.get(conversation));
+            if stored.is_verified(epoch) && !late && !muted && !stored.matches_row(row, now) {
+                add(DifferenceKind::Position, stored.fields.get(conversation));
             }
         }
-        found.extend(orphan_positions(user, held, rows));
+        found.extend(orphan_positions(user, stored, rows));
         let ending = rows
             .iter()
             .any(|it| it.muted_until > 0 && !it.is_muted(now));
-        if !ending && !counter_equals(held.total_key.as_deref(), total) {
+        if !ending && !counter_equals(stored.total_key.as_deref(), total) {
             found.push(CounterDifference {
                 user_id: user.clone(),
                 what: DifferenceKind::Total,
                 conversation_id: None,
-                found: held.total_key.clone(),
+                found: stored.total_key.clone(),
                 expected: total,
             });
         }
@@ -278,20 +279,20 @@ impl Unread {
 /// Stored positions in conversations of which the user is not a member.
 fn orphan_positions(
     user: &UserId,
-    held: &StoredCounters,
+    stored: &StoredCounters,
     rows: &[MemberPosition],
 ) -> Vec<CounterDifference> {
     let rows = rows.iter();
     let members: HashSet<&str> = rows.map(|row| row.conversation_id.as_str()).collect();
-    let fields = held.fields.iter().filter(|(id, text)| {
+    let fields = stored.fields.iter().filter(|(id, text)| {
         !members.contains(id.as_str()) && stored_counters::left_at(text).is_none()
     });
-    let ghosts = fields.map(|(id, text)| CounterDifference {
+    let orphans = fields.map(|(id, text)| CounterDifference {
         user_id: user.clone(),
         what: DifferenceKind::Orphan,
         conversation_id: Some(id.clone()),
         found: Some(text.clone()),
         expected: 0,
     });
-    ghosts.collect()
+    orphans.collect()
 }

@@ -1,4 +1,7 @@
 //! Orphans: keys of users who are not members of the conversation, or of any conversation.
+//!
+//! Invariants:
+//! 1. Keys are found by `SCAN`, in pages. A key is an orphan only if two checks of the rows say so.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -73,19 +76,19 @@ impl Unread {
     /// Finds positions and counters without a membership, and totals of users without any membership.
     async fn find_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
         let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
-        let held = stored_counters::read_states(&self.ctx, &ids).await?;
+        let stored = stored_counters::read_states(&self.ctx, &ids).await?;
         let rows = group_by_user(rows::find_positions_of_users(&self.database, &ids).await?);
         let mut found = self.find_orphan_counters(users, &rows).await?;
-        for (user, held) in ids.iter().zip(&held) {
+        for (user, stored) in ids.iter().zip(&stored) {
             let rows = rows.get(user).map_or(&[][..], |rows| rows);
             let known: HashSet<Option<String>> = found
                 .iter()
                 .filter(|it| it.user_id == *user)
                 .map(|it| it.conversation_id.clone())
                 .collect();
-            let ghosts = orphan_positions(user, held, rows).into_iter();
-            found.extend(ghosts.filter(|it| !known.contains(&it.conversation_id)));
-            if let (Some(total), true) = (&held.total_key, rows.is_empty()) {
+            let orphans = orphan_positions(user, stored, rows).into_iter();
+            found.extend(orphans.filter(|it| !known.contains(&it.conversation_id)));
+            if let (Some(total), true) = (&stored.total_key, rows.is_empty()) {
                 found.push(orphan_difference(user, None, total.clone()));
             }
         }
@@ -122,24 +125,24 @@ impl Unread {
 
     async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
         let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
-        for stray in found {
-            let id = stray.conversation_id.as_ref();
+        for orphan in found {
+            let id = orphan.conversation_id.as_ref();
             let id = id.and_then(|id| ConversationId::new(id).ok());
-            users.entry(&stray.user_id).or_default().extend(id);
+            users.entry(&orphan.user_id).or_default().extend(id);
         }
-        for (user, strays) in users {
-            let epoch = self.epoch();
+        for (user, orphans) in users {
+            let epoch = self.ctx.store_epoch();
             let one = std::slice::from_ref(user);
-            let held = stored_counters::read_states(&self.ctx, one).await?;
+            let stored = stored_counters::read_states(&self.ctx, one).await?;
             let rows = rows::find_positions_of_users(&self.database, one).await?;
-            let case = ReconcileInput {
+            let input = ReconcileInput {
                 user,
-                stored: &held[0],
+                stored: &stored[0],
                 rows: &rows,
-                orphans: &strays,
+                orphans: &orphans,
                 rewrite_all: true,
             };
-            self.run_reconcile(epoch, &[case], None).await?;
+            self.run_reconcile(epoch, &[input], None).await?;
         }
         Ok(())
     }

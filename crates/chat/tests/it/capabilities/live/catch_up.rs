@@ -45,24 +45,24 @@ pub async fn follow_then_catch_up_delivers_every_message(world: World) {
         }
         sent
     };
-    let followers = async {
-        let mut followers = Vec::new();
+    let subscribers = async {
+        let mut subscribers = Vec::new();
         for nth in 0..10_u64 {
             turns.add_permits(10);
-            let (heard, follow) = world.subscribe(1, &[]).await;
+            let (subscriber, subscription) = world.subscribe(1, &[]).await;
             let resumed = catch_up(&world, "bob", Some(nth), None).await;
             turns.add_permits(2);
-            followers.push((heard, follow, resumed));
-            heard_some(&followers[followers.len() - 1].0).await;
+            subscribers.push((subscriber, subscription, resumed));
+            wait_for_two_events(&subscribers[subscribers.len() - 1].0).await;
         }
-        followers
+        subscribers
     };
-    let (last, followers) = tokio::join!(sends, followers);
-    for (nth, (heard, _follow, resumed)) in (0..).zip(followers) {
-        heard.wait_for_seq(last).await;
+    let (last, subscribers) = tokio::join!(sends, subscribers);
+    for (nth, (subscriber, _subscription, resumed)) in (0..).zip(subscribers) {
+        subscriber.wait_for_seq(last).await;
         let missed = seqs(&resumed);
         assert_eq!(missed, (nth + 1..=resumed.last_seq).collect::<Vec<_>>());
-        let live = heard.seqs();
+        let live = subscriber.seqs();
         // The client drops messages that are in both.
         assert!(live.windows(2).all(|two| two[0] + 1 == two[1]), "{live:?}");
         let all: BTreeSet<u64> = missed.into_iter().chain(live).collect();
@@ -70,8 +70,8 @@ pub async fn follow_then_catch_up_delivers_every_message(world: World) {
     }
 }
 
-async fn heard_some(heard: &super::fixture::RecordingSubscriber) {
-    heard.wait_for_events(2).await;
+async fn wait_for_two_events(subscriber: &super::fixture::RecordingSubscriber) {
+    subscriber.wait_for_events(2).await;
 }
 
 async fn catch_up_returns_new_and_changed_messages_by_seq(world: World) {

@@ -9,6 +9,7 @@ use parlor_chat::keys::RecentLayout;
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
+use parlor_chat::unread::ReceiptKind;
 use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
@@ -38,34 +39,34 @@ impl World {
         node: usize,
         users: &[&str],
     ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
-        self.follow_in(node, &c1(), users).await
+        self.subscribe_to(node, &c1(), users).await
     }
 
-    pub async fn follow_in(
+    pub async fn subscribe_to(
         &self,
         node: usize,
         conversation: &ConversationId,
         users: &[&str],
     ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
-        let heard = Arc::new(RecordingSubscriber {
+        let subscriber = Arc::new(RecordingSubscriber {
             users: users.iter().map(|it| user(it)).collect(),
             ..RecordingSubscriber::default()
         });
-        let sink = Arc::clone(&heard) as Arc<dyn ConversationSubscriber>;
-        let follow = self.nodes[node].live().conversation(conversation, sink);
-        (heard, follow.await.unwrap())
+        let listener = Arc::clone(&subscriber) as Arc<dyn ConversationSubscriber>;
+        let subscription = self.nodes[node].live().conversation(conversation, listener);
+        (subscriber, subscription.await.unwrap())
     }
 
     /// Subscribes to a user on a node.
-    pub async fn follow_user(
+    pub async fn subscribe_to_user(
         &self,
         node: usize,
         who: &str,
     ) -> (Arc<RecordingSubscriber>, LiveSubscription) {
-        let heard = Arc::new(RecordingSubscriber::default());
-        let sink = Arc::clone(&heard) as Arc<dyn UserSubscriber>;
-        let follow = self.nodes[node].live().user(&user(who), sink).await;
-        (heard, follow.unwrap())
+        let subscriber = Arc::new(RecordingSubscriber::default());
+        let listener = Arc::clone(&subscriber) as Arc<dyn UserSubscriber>;
+        let subscription = self.nodes[node].live().user(&user(who), listener).await;
+        (subscriber, subscription.unwrap())
     }
 
     /// Makes the bus lose messages: cuts its connections, or overflows the buffer of the embedded bus.
@@ -151,16 +152,16 @@ impl RecordingSubscriber {
     /// Waits for this number of events, and returns the events.
     pub async fn wait_for_events(&self, count: usize) -> Vec<ReceivedEvent> {
         let enough = async || {
-            let told = self.all();
-            (told.len() >= count).then_some(told)
+            let events = self.all();
+            (events.len() >= count).then_some(events)
         };
         eventually("the events are received", enough).await
     }
 
     /// Returns the `seq` of the received messages, in the order of their delivery.
     pub fn seqs(&self) -> Vec<u64> {
-        let told = self.all().into_iter();
-        let seqs = told.filter_map(|it| match it {
+        let events = self.all().into_iter();
+        let seqs = events.filter_map(|it| match it {
             ReceivedEvent::Message(seq, _) => Some(seq),
             _ => None,
         });
@@ -173,17 +174,17 @@ impl RecordingSubscriber {
         eventually(&format!("message {seq} is received"), last).await;
     }
 
-    fn note(&self, told: ReceivedEvent) {
-        self.events.lock().push(told);
+    fn record(&self, event: ReceivedEvent) {
+        self.events.lock().push(event);
         drop(self.drop_on_first_event.lock().take());
     }
 }
 
 impl ConversationSubscriber for RecordingSubscriber {
-    fn on_event(&self, news: &ConversationEvent<'_>) {
+    fn on_event(&self, event: &ConversationEvent<'_>) {
         let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
         let names = |users: &[UserId]| users.iter().map(UserId::to_string).collect();
-        self.note(match news {
+        self.record(match event {
             ConversationEvent::MessageCreated { seq, rev, json } => {
                 assert_eq!(read(json)["rev"], *rev);
                 ReceivedEvent::Message(*seq, read(json))
@@ -196,16 +197,11 @@ impl ConversationSubscriber for RecordingSubscriber {
             } => ReceivedEvent::Changed(*seq, *rev, *deleted, read(json)),
             // Meant for clients that loaded the message from the history.
             ConversationEvent::UndeliveredMessageChanged { .. } => return,
-            ConversationEvent::ReceiptMoved {
-                delivered,
-                read,
-                change,
-            } => {
-                assert_ne!(delivered, read);
+            ConversationEvent::ReceiptMoved(change) => {
                 let (receipt, name) = (&change.receipt, change.receipt.user_id.to_string());
-                match read {
-                    true => ReceivedEvent::Read(name, receipt.read_seq),
-                    false => ReceivedEvent::Delivered(name, receipt.delivered_seq),
+                match change.moved {
+                    ReceiptKind::Read => ReceivedEvent::Read(name, receipt.read_seq),
+                    ReceiptKind::Delivered => ReceivedEvent::Delivered(name, receipt.delivered_seq),
                 }
             }
             ConversationEvent::TypingChanged(change) => {
@@ -225,8 +221,8 @@ impl ConversationSubscriber for RecordingSubscriber {
 }
 
 impl UserSubscriber for RecordingSubscriber {
-    fn on_event(&self, news: &UserEvent<'_>) {
-        self.note(match news {
+    fn on_event(&self, event: &UserEvent<'_>) {
+        self.record(match event {
             UserEvent::UnreadChanged(json) => {
                 ReceivedEvent::Unread(serde_json::from_slice(json).unwrap())
             }

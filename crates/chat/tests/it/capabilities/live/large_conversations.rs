@@ -21,9 +21,9 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
         let node = world.start(name).await;
         world.nodes.push(node);
     }
-    let (bob, _follow_bob) = world.follow_user(3, "bob").await;
-    let (carol, _follow_carol) = world.follow_user(3, "carol").await;
-    let (dave, _follow_dave) = world.follow_user(3, "dave").await;
+    let (bob, _follow_bob) = world.subscribe_to_user(3, "bob").await;
+    let (carol, _follow_carol) = world.subscribe_to_user(3, "carol").await;
+    let (dave, _follow_dave) = world.subscribe_to_user(3, "dave").await;
     let send = async || {
         let sent = world.nodes[2].messages();
         let sent = sent.send(&person("alice"), &c1(), text("x")).await;
@@ -38,24 +38,25 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
             .unwrap();
         world.nodes[3].live().run_background_once().await.unwrap();
     };
-    let said = |seq: u64| ReceivedEvent::Unread(json!({ "conversationId": "c1", "lastSeq": seq }));
+    let notification =
+        |seq: u64| ReceivedEvent::Unread(json!({ "conversationId": "c1", "lastSeq": seq }));
     for _ in 0..3 {
         send().await;
     }
-    for heard in [&bob, &carol] {
-        let told = async || {
+    for subscriber in [&bob, &carol] {
+        let notified = async || {
             tick().await;
-            heard.all() == [said(1)]
+            subscriber.all() == [notification(1)]
         };
-        eventually("the first message is notified", told).await;
+        eventually("the first message is notified", notified).await;
     }
     world.advance(Duration::from_secs(1)).await;
-    for heard in [&bob, &carol] {
-        let told = async || {
+    for subscriber in [&bob, &carol] {
+        let notified = async || {
             tick().await;
-            heard.all() == [said(1), said(3)]
+            subscriber.all() == [notification(1), notification(3)]
         };
-        eventually("the newest message is notified one second later", told).await;
+        eventually("the newest message is notified one second later", notified).await;
     }
     let leave = LeaveConversation {
         conversation_id: "c1".into(),
@@ -64,12 +65,12 @@ pub async fn members_are_told_of_the_newest_message_once_a_second(mut world: Wor
     world.advance(Duration::from_secs(2)).await;
     tick().await;
     send().await;
-    let told = async || {
+    let notified = async || {
         tick().await;
-        carol.all().last() == Some(&said(4))
+        carol.all().last() == Some(&notification(4))
     };
-    eventually("a remaining member is notified", told).await;
-    let unread = bob.all().into_iter().filter(|it| *it == said(4));
+    eventually("a remaining member is notified", notified).await;
+    let unread = bob.all().into_iter().filter(|it| *it == notification(4));
     assert_eq!(unread.count(), 0);
     assert_eq!(dave.all(), []);
 }

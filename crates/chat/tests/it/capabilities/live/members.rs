@@ -21,7 +21,7 @@ fn id() -> String {
 }
 
 async fn membership_changes_are_delivered_in_order_with_messages(world: World) {
-    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
     let node = &world.nodes[0];
     let leave = LeaveConversation {
         conversation_id: id(),
@@ -32,18 +32,18 @@ async fn membership_changes_are_delivered_in_order_with_messages(world: World) {
         conversation_id: id(),
     };
     join.run(node, &person("dave")).await.unwrap();
-    let told = heard.wait_for_events(3).await;
+    let events = subscriber.wait_for_events(3).await;
     let members = |joined: &[&str], left: &[&str]| {
         let names = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
         ReceivedEvent::Members(names(joined), names(left))
     };
-    assert_eq!(told[0], members(&[], &["bob"]));
-    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
-    assert_eq!(told[2], members(&["dave"], &[]));
+    assert_eq!(events[0], members(&[], &["bob"]));
+    assert!(matches!(events[1], ReceivedEvent::Message(1, _)));
+    assert_eq!(events[2], members(&["dave"], &[]));
 }
 
 async fn an_unpublished_removal_is_delivered_before_the_next_message(world: World) {
-    let (heard, _follow) = world.subscribe(1, &["bob", "carol"]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &["bob", "carol"]).await;
     world
         .execute_sql("DELETE FROM members WHERE conversation_id = 'c1' AND user_id = 'bob'")
         .await;
@@ -54,30 +54,36 @@ async fn an_unpublished_removal_is_delivered_before_the_next_message(world: Worl
         .await;
     world.commit_without_applying("alice", "not for bob").await;
     world.drop_bus_messages().await;
-    let told = heard.wait_for_events(2).await;
-    assert_eq!(told[0], ReceivedEvent::Members(vec![], vec!["bob".into()]));
-    assert!(matches!(told[1], ReceivedEvent::Message(1, _)));
+    let events = subscriber.wait_for_events(2).await;
+    assert_eq!(
+        events[0],
+        ReceivedEvent::Members(vec![], vec!["bob".into()])
+    );
+    assert!(matches!(events[1], ReceivedEvent::Message(1, _)));
 }
 
 async fn a_stale_removal_frame_is_ignored(world: World) {
-    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
     let late = br#"{"membersVersion":1,"deleted":false,"members":[{"userId":"bob","role":null}]}"#;
     let frame = [&[1, 6][..], late].concat();
     let channel = world.keys.conversation_channel(&c1());
     let bus = world.store.bus();
     bus.publish_sharded(channel.as_str(), frame).await.unwrap();
     world.send(0, "alice", "all are here").await;
-    heard.wait_for_seq(1).await;
-    assert_eq!(heard.all().len(), 1);
+    subscriber.wait_for_seq(1).await;
+    assert_eq!(subscriber.all().len(), 1);
 }
 
 async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
-    let (heard, _follow) = world.subscribe(1, &["bob"]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
     let delete = DeleteConversation {
         conversation_id: id(),
     };
     delete.run(&world.nodes[0], &person("alice")).await.unwrap();
-    assert_eq!(heard.wait_for_events(1).await, [ReceivedEvent::Deleted]);
+    assert_eq!(
+        subscriber.wait_for_events(1).await,
+        [ReceivedEvent::Deleted]
+    );
     world.drop_bus_messages().await;
     let put = PutMember {
         conversation_id: id(),
@@ -91,5 +97,5 @@ async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
         user_id: "bob".into(),
     };
     assert!(remove.run(&world.nodes[0], &person("alice")).await.is_err());
-    assert_eq!(heard.all(), [ReceivedEvent::Deleted]);
+    assert_eq!(subscriber.all(), [ReceivedEvent::Deleted]);
 }

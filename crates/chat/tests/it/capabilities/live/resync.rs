@@ -23,7 +23,7 @@ on_every_engine! {
 
 async fn unpublished_messages_are_delivered_before_the_next_one(world: World) {
     world.send(0, "alice", "one").await;
-    let (heard, _follow) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     for text in ["two", "three"] {
         world.commit_without_applying("alice", text).await;
     }
@@ -31,15 +31,15 @@ async fn unpublished_messages_are_delivered_before_the_next_one(world: World) {
     world.advance(Duration::from_secs(120)).await;
     world.delete_applied_state().await;
     world.send(0, "alice", "four").await;
-    heard.wait_for_seq(4).await;
-    assert_eq!(heard.seqs(), [2, 3, 4]);
+    subscriber.wait_for_seq(4).await;
+    assert_eq!(subscriber.seqs(), [2, 3, 4]);
 }
 
 pub async fn what_was_lost_is_read_when_the_bus_is_back(world: World) {
     for text in ["one", "two"] {
         world.send(0, "alice", text).await;
     }
-    let (heard, _follow) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     world
         .execute_sql("UPDATE conversations SET rev = rev + 2 WHERE id = 'c1'")
         .await;
@@ -51,35 +51,41 @@ pub async fn what_was_lost_is_read_when_the_bus_is_back(world: World) {
         .await;
     world.commit_without_applying("alice", "three").await;
     world.drop_bus_messages().await;
-    heard.wait_for_seq(3).await;
+    subscriber.wait_for_seq(3).await;
     world.drop_bus_messages().await;
     world.send(0, "alice", "four").await;
-    heard.wait_for_seq(4).await;
-    let mut told = heard.all();
+    subscriber.wait_for_seq(4).await;
+    let mut events = subscriber.all();
     // The receipts of the sender may be delivered again.
-    told.retain(|it| !matches!(it, ReceivedEvent::Read(..)));
+    events.retain(|it| !matches!(it, ReceivedEvent::Read(..)));
     assert!(
-        matches!(told[0], ReceivedEvent::Changed(2, 3, true, _)),
-        "{told:?}"
+        matches!(events[0], ReceivedEvent::Changed(2, 3, true, _)),
+        "{events:?}"
     );
     assert!(
-        matches!(told[1], ReceivedEvent::Changed(1, 4, false, _)),
-        "{told:?}"
+        matches!(events[1], ReceivedEvent::Changed(1, 4, false, _)),
+        "{events:?}"
     );
-    assert!(matches!(told[2], ReceivedEvent::Message(3, _)), "{told:?}");
-    assert!(matches!(told[3], ReceivedEvent::Message(4, _)), "{told:?}");
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(
+        matches!(events[2], ReceivedEvent::Message(3, _)),
+        "{events:?}"
+    );
+    assert!(
+        matches!(events[3], ReceivedEvent::Message(4, _)),
+        "{events:?}"
+    );
+    assert_eq!(events.len(), 4, "{events:?}");
 }
 
 async fn a_frame_of_another_version_triggers_a_database_read(world: World) {
-    let (heard, _follow) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     world.commit_without_applying("alice", "one").await;
     let channel = world.keys.conversation_channel(&c1());
     let bus = world.store.bus();
     bus.publish_sharded(channel.as_str(), [2, 3, 0])
         .await
         .unwrap();
-    heard.wait_for_seq(1).await;
+    subscriber.wait_for_seq(1).await;
 }
 
 pub async fn sends_and_changes_while_the_bus_is_lost_again_and_again(world: World) {
@@ -117,18 +123,18 @@ pub async fn sends_and_changes_while_the_bus_is_lost_again_and_again(world: Worl
         .map(|it| (it.seq, serde_json::to_value(it).unwrap()))
         .collect();
     let last = *expected.keys().last().unwrap();
-    for heard in [here, there] {
-        let same = async || client_view(&heard) == expected;
+    for subscriber in [here, there] {
+        let same = async || client_view(&subscriber) == expected;
         eventually("the client sees the current messages", same).await;
-        assert_eq!(heard.seqs(), (1..=last).collect::<Vec<_>>());
+        assert_eq!(subscriber.seqs(), (1..=last).collect::<Vec<_>>());
     }
 }
 
 /// The messages as a client sees them that applies every event.
-fn client_view(heard: &RecordingSubscriber) -> BTreeMap<u64, Value> {
+fn client_view(subscriber: &RecordingSubscriber) -> BTreeMap<u64, Value> {
     let mut seen = BTreeMap::<u64, Value>::new();
-    for told in heard.all() {
-        match told {
+    for events in subscriber.all() {
+        match events {
             ReceivedEvent::Message(seq, json) => assert_eq!(seen.insert(seq, json), None),
             ReceivedEvent::Changed(seq, rev, _, json) => {
                 let before = seen
@@ -143,40 +149,40 @@ fn client_view(heard: &RecordingSubscriber) -> BTreeMap<u64, Value> {
 }
 
 async fn who_stopped_typing_while_the_bus_was_lost_is_told(world: World) {
-    let (heard, _follow) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
-    heard.wait_for_events(1).await;
+    subscriber.wait_for_events(1).await;
     let mut del = redis::cmd("DEL");
     del.arg(world.keys.typing_index(&c1()));
     world.run(&del).await;
     world.drop_bus_messages().await;
     let expected = ["alice"].map(|it| ReceivedEvent::Typing(it.into(), false));
-    assert_eq!(heard.wait_for_events(2).await[1..], expected);
+    assert_eq!(subscriber.wait_for_events(2).await[1..], expected);
 }
 
 async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
     for text in ["one", "two", "three"] {
         world.send(0, "alice", text).await;
     }
-    let (heard, _follow) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     // As if the frame of the receipt was lost.
     world
         .execute_sql("UPDATE members SET delivered_seq = 3, read_seq = 2 WHERE conversation_id = 'c1' AND user_id = 'bob'")
         .await;
     world.drop_bus_messages().await;
-    let told = async || {
-        let told = heard.all();
+    let events = async || {
+        let events = subscriber.all();
         let bob = [
             ReceivedEvent::Read("bob".into(), 2),
             ReceivedEvent::Delivered("bob".into(), 3),
         ];
-        bob.iter().all(|it| told.contains(it))
+        bob.iter().all(|it| events.contains(it))
     };
-    eventually("bob's receipts are delivered", told).await;
+    eventually("bob's receipts are delivered", events).await;
     // In a conversation with more members the feed does not deliver all receipts again.
     world.set_member_count(33).await;
-    let before = heard.all().len();
+    let before = subscriber.all().len();
     world
         .execute_sql(
             "UPDATE members SET read_seq = 3 WHERE conversation_id = 'c1' AND user_id = 'bob'",
@@ -184,11 +190,11 @@ async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
         .await;
     world.drop_bus_messages().await;
     world.send(0, "alice", "four").await;
-    heard.wait_for_seq(4).await;
-    let told = heard.all();
+    subscriber.wait_for_seq(4).await;
+    let events = subscriber.all();
     assert!(
-        !told.contains(&ReceivedEvent::Read("bob".into(), 3)),
-        "{told:?}"
+        !events.contains(&ReceivedEvent::Read("bob".into(), 3)),
+        "{events:?}"
     );
-    assert!(told.len() > before);
+    assert!(events.len() > before);
 }

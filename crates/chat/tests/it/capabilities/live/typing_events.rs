@@ -51,69 +51,69 @@ async fn typing_events(world: &World, subscriber: &RecordingSubscriber) -> Vec<R
 }
 
 async fn each_renewal_is_delivered_and_extends_the_typing_time(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     let two_thirds = world.keys.ttl(TtlName::Typing) * 2 / 3;
     for starts in 1..=3 {
         typing.start(&c1(), &user("alice"), None).await.unwrap();
         // The throttle suppresses this one.
         typing.start(&c1(), &user("alice"), None).await.unwrap();
-        heard.wait_for_events(starts).await;
+        subscriber.wait_for_events(starts).await;
         world.advance(two_thirds).await;
         world.nodes[1].live().run_background_once().await.unwrap();
     }
-    assert_eq!(heard.all(), ["alice"; 3].map(started));
+    assert_eq!(subscriber.all(), ["alice"; 3].map(started));
     world.advance(two_thirds).await;
     for _ in 0..2 {
         world.nodes[1].live().run_background_once().await.unwrap();
     }
-    assert_eq!(heard.all()[3..], [stopped("alice")]);
+    assert_eq!(subscriber.all()[3..], [stopped("alice")]);
     // A late stop repeats nothing, and the next start is delivered.
     typing.stop(&c1(), &user("alice")).await.unwrap();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
-    heard.wait_for_events(5).await;
-    assert_eq!(heard.all()[4..], [started("alice")]);
+    subscriber.wait_for_events(5).await;
+    assert_eq!(subscriber.all()[4..], [started("alice")]);
 }
 
 async fn a_typing_user_whose_node_died_stops_once(mut world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
     drop(world.nodes.remove(0));
-    heard.wait_for_events(1).await;
+    subscriber.wait_for_events(1).await;
     world.advance(world.keys.ttl(TtlName::Typing)).await;
     for _ in 0..3 {
         world.nodes[0].live().run_background_once().await.unwrap();
     }
     let expected = [started("alice"), stopped("alice")];
-    assert_eq!(typing_events(&world, &heard).await, expected);
+    assert_eq!(typing_events(&world, &subscriber).await, expected);
 }
 
 async fn another_node_can_report_the_stop(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let [one, other] = [0, 1].map(|node| world.nodes[node].typing());
     one.start(&c1(), &user("alice"), None).await.unwrap();
     other.stop(&c1(), &user("alice")).await.unwrap();
     one.stop(&c1(), &user("alice")).await.unwrap();
     let expected = [started("alice"), stopped("alice")];
-    assert_eq!(typing_events(&world, &heard).await, expected);
+    assert_eq!(typing_events(&world, &subscriber).await, expected);
     world.advance(world.keys.ttl(TtlName::Typing)).await;
     world.nodes[1].live().run_background_once().await.unwrap();
-    assert_eq!(typing_events(&world, &heard).await, expected);
+    assert_eq!(typing_events(&world, &subscriber).await, expected);
 }
 
 async fn a_stop_without_a_start_is_not_delivered(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     for node in &world.nodes {
         node.typing().stop(&c1(), &user("alice")).await.unwrap();
     }
     publish(&world, &typing_frame(0, "alice")).await;
     publish(&world, &typing_frame(world.now().as_millis(), "carol")).await;
-    assert_eq!(typing_events(&world, &heard).await, []);
+    assert_eq!(typing_events(&world, &subscriber).await, []);
 }
 
 async fn malformed_frames_change_nothing(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
     let until = world.now().as_millis() + 1;
@@ -129,23 +129,23 @@ async fn malformed_frames_change_nothing(world: World) {
     for frame in malformed {
         publish(&world, frame).await;
     }
-    assert_eq!(typing_events(&world, &heard).await, [started("alice")]);
+    assert_eq!(typing_events(&world, &subscriber).await, [started("alice")]);
 }
 
 async fn a_frame_with_a_far_end_is_limited_to_the_typing_ttl(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     publish(&world, &typing_frame(u64::MAX, "mallory")).await;
-    assert_eq!(heard.wait_for_events(1).await, [started("mallory")]);
+    assert_eq!(subscriber.wait_for_events(1).await, [started("mallory")]);
     world.advance(world.keys.ttl(TtlName::Typing)).await;
     world.nodes[1].live().run_background_once().await.unwrap();
-    assert_eq!(heard.all()[1..], [stopped("mallory")]);
+    assert_eq!(subscriber.all()[1..], [stopped("mallory")]);
 }
 
 async fn a_frame_of_another_version_triggers_a_read_of_the_typing_users(world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
-    heard.wait_for_events(1).await;
+    subscriber.wait_for_events(1).await;
     // Changes the typing users without a frame.
     let ttl = world.keys.ttl(TtlName::Typing);
     let until = world.now().saturating_add(ttl).as_millis();
@@ -156,16 +156,16 @@ async fn a_frame_of_another_version_triggers_a_read_of_the_typing_users(world: W
     change.exec_async(&mut world.store.clone()).await.unwrap();
     publish(&world, &[2, 1, 7, 7]).await;
     let expected = [started("alice"), stopped("alice"), started("bob")];
-    assert_eq!(heard.wait_for_events(3).await, expected);
+    assert_eq!(subscriber.wait_for_events(3).await, expected);
     world.advance(ttl).await;
     world.nodes[1].live().run_background_once().await.unwrap();
-    assert_eq!(heard.all()[3..], [stopped("bob")]);
+    assert_eq!(subscriber.all()[3..], [stopped("bob")]);
 }
 
 async fn thousands_of_users_can_type_at_once(world: World) {
     // More than the embedded bus buffers for a slow subscriber.
     const USERS: usize = 2_100;
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     let ids: Vec<String> = (0..USERS).map(|nth| format!("u{nth:04}")).collect();
     for id in &ids {
@@ -178,26 +178,26 @@ async fn thousands_of_users_can_type_at_once(world: World) {
         assert_eq!(listed.username.as_ref(), Some(id));
     }
     let by_name = |event: &ReceivedEvent| format!("{event:?}");
-    let mut events = heard.wait_for_events(USERS).await;
+    let mut events = subscriber.wait_for_events(USERS).await;
     events.sort_by_key(by_name);
     assert_eq!(events, ids.iter().map(|id| started(id)).collect::<Vec<_>>());
     world.advance(world.keys.ttl(TtlName::Typing)).await;
     world.nodes[1].live().run_background_once().await.unwrap();
-    let mut events = heard.all().split_off(USERS);
+    let mut events = subscriber.all().split_off(USERS);
     events.sort_by_key(by_name);
     assert_eq!(events, ids.iter().map(|id| stopped(id)).collect::<Vec<_>>());
 }
 
 async fn typing_ends_while_the_store_is_unavailable(mut world: World) {
-    let (heard, _subscription) = world.subscribe(1, &[]).await;
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
     let typing = world.nodes[0].typing();
     typing.start(&c1(), &user("alice"), None).await.unwrap();
-    heard.wait_for_events(1).await;
+    subscriber.wait_for_events(1).await;
     // The embedded store cannot be stopped.
     if let Some(server) = &mut world.server {
         server.kill9();
     }
     world.store.clock().advance(world.keys.ttl(TtlName::Typing));
     world.nodes[1].live().run_background_once().await.unwrap();
-    assert_eq!(heard.all()[1..], [stopped("alice")]);
+    assert_eq!(subscriber.all()[1..], [stopped("alice")]);
 }

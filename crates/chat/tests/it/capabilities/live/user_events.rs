@@ -15,8 +15,8 @@ on_every_engine! {
 }
 
 async fn counts_are_told_on_every_node_and_follow_what_was_read_elsewhere(world: World) {
-    let (here, _follow_here) = world.follow_user(0, "bob").await;
-    let (there, _follow_there) = world.follow_user(1, "bob").await;
+    let (here, _follow_here) = world.subscribe_to_user(0, "bob").await;
+    let (there, _follow_there) = world.subscribe_to_user(1, "bob").await;
     world.send(0, "alice", "one").await;
     world.send(1, "alice", "two").await;
     let unread = world.nodes[0].unread();
@@ -24,14 +24,14 @@ async fn counts_are_told_on_every_node_and_follow_what_was_read_elsewhere(world:
     let count = |count: u64| {
         ReceivedEvent::Unread(json!({ "conversationId": "c1", "count": count, "total": count }))
     };
-    for heard in [here, there] {
-        let told = heard.wait_for_events(3).await;
-        assert_eq!(told, [count(1), count(2), count(0)]);
+    for subscriber in [here, there] {
+        let events = subscriber.wait_for_events(3).await;
+        assert_eq!(events, [count(1), count(2), count(0)]);
     }
 }
 
 async fn a_user_is_told_where_they_come_and_go_and_not_their_role(world: World) {
-    let (heard, _follow) = world.follow_user(1, "dave").await;
+    let (subscriber, _subscription) = world.subscribe_to_user(1, "dave").await;
     let node = &world.nodes[0];
     let put = |role| PutMember {
         conversation_id: "c1".into(),
@@ -46,21 +46,21 @@ async fn a_user_is_told_where_they_come_and_go_and_not_their_role(world: World) 
         conversation_id: "c1".into(),
     };
     leave.run(node, &person("dave")).await.unwrap();
-    let told = heard.wait_for_events(2).await;
+    let events = subscriber.wait_for_events(2).await;
     let expected = [true, false].map(|joined| ReceivedEvent::Membership("c1".into(), joined));
-    assert_eq!(told, expected);
+    assert_eq!(events, expected);
 }
 
 async fn a_user_follower_gets_maybe_missed_after_a_bus_gap(world: World) {
-    let (heard, _follow) = world.follow_user(1, "bob").await;
+    let (subscriber, _subscription) = world.subscribe_to_user(1, "bob").await;
     let channel = world.keys.user_channel(&user("bob"));
     let bus = world.store.bus();
     bus.publish_sharded(channel.as_str(), [2, 7]).await.unwrap();
-    heard.wait_for_events(1).await;
+    subscriber.wait_for_events(1).await;
     world.drop_bus_messages().await;
-    let told = heard.wait_for_events(2).await;
+    let events = subscriber.wait_for_events(2).await;
     assert!(
-        told.iter().all(|it| *it == ReceivedEvent::Missed),
-        "{told:?}"
+        events.iter().all(|it| *it == ReceivedEvent::Missed),
+        "{events:?}"
     );
 }

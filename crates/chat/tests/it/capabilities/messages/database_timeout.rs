@@ -56,8 +56,8 @@ async fn a_message_with_an_unconfirmed_commit_is_applied(mut world: World) {
     assert_eq!(sent.unwrap_err().code(), ErrorCode::DatabaseUnavailable);
     drop(held);
     assert_eq!(world.published_seqs().await, [1]);
-    let settled = async || node.messages().settle().await;
-    parlor_testkit::eventually("pending store updates are applied", settled).await;
+    let retried = async || node.messages().retry_pending().await;
+    parlor_testkit::eventually("pending store updates are applied", retried).await;
     assert_eq!(world.published_seqs().await, [2]);
 }
 
@@ -82,7 +82,7 @@ async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
     let edited = node.messages().edit(&person("alice"), &c1(), 1, edit).await;
     assert_eq!(edited.unwrap_err().code(), ErrorCode::DatabaseUnavailable);
     drop(held);
-    let settled = async || node.messages().settle().await;
-    parlor_testkit::eventually("pending store updates are applied", settled).await;
+    let retried = async || node.messages().retry_pending().await;
+    parlor_testkit::eventually("pending store updates are applied", retried).await;
     assert_eq!(world.newest(0).await, ["edited"]);
 }

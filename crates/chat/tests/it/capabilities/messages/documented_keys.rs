@@ -107,19 +107,19 @@ async fn a_message_ends_the_typing_of_its_sender(mut world: World) {
     let typers = world.nodes[0].typing().typing_users(&c1()).await.unwrap();
     let typers: Vec<_> = typers.iter().map(|it| it.user_id.as_str()).collect();
     assert_eq!(typers, ["bob"]);
-    let told = world.frames().await;
+    let frames = world.frames().await;
     assert!(
         matches!(
-            told[..],
+            frames[..],
             [PublishedFrame::Other(1), PublishedFrame::Created(1, _)]
         ),
-        "{told:?}"
+        "{frames:?}"
     );
     world.send(0, "alice", "again").await;
-    let told = world.frames().await;
+    let frames = world.frames().await;
     assert!(
-        matches!(told[..], [PublishedFrame::Created(2, _)]),
-        "{told:?}"
+        matches!(frames[..], [PublishedFrame::Created(2, _)]),
+        "{frames:?}"
     );
 }
 

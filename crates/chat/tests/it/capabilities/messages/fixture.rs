@@ -34,7 +34,7 @@ macro_rules! on_connection {
 }
 
 pub struct World {
-    ground: TestBackend,
+    backend: TestBackend,
     pub keys: Keyspace,
     pub layout: RecentLayout,
     pub options: ChatOptions,
@@ -75,13 +75,13 @@ impl World {
         Self::on(TestBackend::cluster(cluster).await, RecentLayout::Messages).await
     }
 
-    async fn on(ground: TestBackend, layout: RecentLayout) -> Self {
+    async fn on(backend: TestBackend, layout: RecentLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.recent = layout;
         let mut settings = KeySettings::from_layouts(Preset::Parlor, layouts);
-        ground.extend_typing_ttl(&mut settings);
-        let keys = ground.keys(settings);
-        let bus = ground.store.bus();
+        backend.extend_typing_ttl(&mut settings);
+        let keys = backend.keys(settings);
+        let bus = backend.store.bus();
         let (channel, created) = (
             keys.conversation_channel(&c1()),
             keys.message_created_events(),
@@ -93,12 +93,12 @@ impl World {
         let mut world = Self {
             frames: frames.await.unwrap(),
             events: events.await.unwrap(),
-            crashing_writer: MessageWriter::start(ground.database().await),
+            crashing_writer: MessageWriter::start(backend.database().await),
             keys,
             layout,
             options,
             nodes: Vec::new(),
-            ground,
+            backend,
         };
         for name in ["n0", "n1"] {
             let node = world.start(name).await;
@@ -112,7 +112,7 @@ impl World {
     /// Starts another node.
     pub async fn start(&self, name: &str) -> Chat {
         let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
-        let database: Database = self.ground.database().await;
+        let database: Database = self.backend.database().await;
         let chat = Chat::new(ctx, database, NodeId::new(name).unwrap(), &self.options);
         chat.start().await.unwrap();
         chat
@@ -258,25 +258,25 @@ impl World {
     /// Returns the frames that were published in `c1` since the last call.
     pub async fn frames(&mut self) -> Vec<PublishedFrame> {
         let channel = self.keys.conversation_channel(&c1());
-        let bus = self.ground.store.bus();
+        let bus = self.backend.store.bus();
         bus.publish_sharded(channel.as_str(), [1, 255])
             .await
             .unwrap();
-        let mut told = Vec::new();
+        let mut frames = Vec::new();
         loop {
             match &next(&mut self.frames).await[..] {
-                [1, 255] => return told,
+                [1, 255] => return frames,
                 [1, kind @ (3 | 4), body @ ..] => {
                     let (seq, rev, json) = decode_message_frame(body).unwrap();
                     let message: Value = serde_json::from_slice(json).unwrap();
                     assert_eq!(message["seq"], seq);
                     assert_eq!(message["rev"], rev);
-                    told.push(match kind {
+                    frames.push(match kind {
                         3 => PublishedFrame::Created(seq, message),
                         _ => PublishedFrame::Changed(seq, rev, message),
                     });
                 }
-                [1, kind, ..] => told.push(PublishedFrame::Other(*kind)),
+                [1, kind, ..] => frames.push(PublishedFrame::Other(*kind)),
                 other => panic!("{other:?} is not a frame"),
             }
         }
@@ -284,8 +284,8 @@ impl World {
 
     /// Returns the `seq` of the messages that were published as new since the last call.
     pub async fn published_seqs(&mut self) -> Vec<u64> {
-        let told = self.frames().await.into_iter();
-        let created = told.filter_map(|told| match told {
+        let frames = self.frames().await.into_iter();
+        let created = frames.filter_map(|frame| match frame {
             PublishedFrame::Created(seq, _) => Some(seq),
             _ => None,
         });
@@ -303,7 +303,7 @@ impl World {
             events.push(read(next(&mut self.events).await));
         }
         let channel = self.keys.message_created_events();
-        let bus = self.ground.store.bus();
+        let bus = self.backend.store.bus();
         bus.publish(channel.as_str(), "end").await.unwrap();
         loop {
             match next(&mut self.events).await {
@@ -327,13 +327,13 @@ impl Deref for World {
     type Target = TestBackend;
 
     fn deref(&self) -> &TestBackend {
-        &self.ground
+        &self.backend
     }
 }
 
 impl DerefMut for World {
     fn deref_mut(&mut self) -> &mut TestBackend {
-        &mut self.ground
+        &mut self.backend
     }
 }
 

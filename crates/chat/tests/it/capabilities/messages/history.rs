@@ -86,10 +86,13 @@ async fn pages_are_those_of_a_model(world: World) {
     }
     let (node, bob) = (world.nodes[1].messages(), user("bob"));
     for seq in [1, 50, 51, 150] {
-        assert_eq!(node.one(&c1(), Some(&bob), seq).await.unwrap().seq, seq);
+        assert_eq!(
+            node.find_message(&c1(), Some(&bob), seq).await.unwrap().seq,
+            seq
+        );
     }
     for seq in [0, 151, u64::MAX] {
-        let missing = node.one(&c1(), Some(&bob), seq).await.unwrap_err();
+        let missing = node.find_message(&c1(), Some(&bob), seq).await.unwrap_err();
         assert_eq!(missing.code(), ErrorCode::NotFound, "{seq}");
     }
 }
@@ -122,11 +125,12 @@ async fn a_member_who_may_not_see_the_past_does_not(world: World) {
         let all = node.history(&c2, Some(&alice), page, 100).await.unwrap();
         assert_eq!(all.messages.len(), 5);
     }
-    let hidden = node.one(&c2, Some(&dave), 3).await.unwrap_err();
+    let hidden = node.find_message(&c2, Some(&dave), 3).await.unwrap_err();
     assert_eq!(hidden.code(), ErrorCode::NotFound);
     node.delete(&person("alice"), &c2, 2).await.unwrap();
     node.delete(&person("alice"), &c2, 4).await.unwrap();
-    let changed = node.changes(&c2, Some(&dave), 0, 10).await.unwrap();
+    let missed = node.read_missed(&c2, &dave, Some(5), Some(0)).await;
+    let changed = missed.unwrap().messages;
     assert_eq!(changed.iter().map(|it| it.seq).collect::<Vec<_>>(), [4]);
 }
 

@@ -19,8 +19,8 @@ async fn what_was_sent_without_the_store_is_applied_when_it_is_back() {
 
     world.server.as_mut().unwrap().restart_empty().await;
     for node in &world.nodes {
-        let settled = async || node.messages().settle().await;
-        eventually("pending store updates are applied", settled).await;
+        let retried = async || node.messages().retry_pending().await;
+        eventually("pending store updates are applied", retried).await;
     }
     assert_eq!(world.watermark().await.unwrap()[0], 3);
     assert_eq!(world.newest(1).await, ["edited", "during", "the outage"]);
@@ -45,8 +45,8 @@ async fn a_new_epoch_is_caught_up_with_by_one_node() {
     .await;
     let mut behind = 0;
     for node in &world.nodes {
-        let follow = async || node.messages().recover_if_needed().await.map(Some);
-        behind += eventually("recovery runs", follow).await;
+        let recover = async || node.messages().recover_if_needed().await.map(Some);
+        behind += eventually("recovery runs", recover).await;
     }
     assert_eq!(behind, 1, "one node recovered one conversation");
     assert_eq!(world.watermark().await.unwrap()[0], 2);

@@ -168,19 +168,19 @@ async fn edits_of_a_dead_node_are_shown_by_the_one_that_claims_it(mut world: Wor
         "no node has run recovery yet"
     );
     world.nodes[0].messages().recover_if_needed().await.unwrap();
-    let told = world.frames().await.into_iter();
-    let told = told.filter_map(|told| match told {
+    let frames = world.frames().await.into_iter();
+    let frames = frames.filter_map(|frame| match frame {
         PublishedFrame::Changed(seq, rev, message) => {
             Some((seq, rev, message["content"] == "edited"))
         }
         _ => None,
     });
-    let mut told: Vec<_> = told.collect();
-    told.sort_unstable();
+    let mut frames: Vec<_> = frames.collect();
+    frames.sort_unstable();
     let expected = (3..=121).map(|seq| (seq, seq + 119, true));
-    assert_eq!(told, expected.collect::<Vec<_>>());
-    let shown = world.recent_list().await.into_iter();
-    assert_eq!(shown.filter(|it| it["content"] == "edited").count(), 100);
+    assert_eq!(frames, expected.collect::<Vec<_>>());
+    let listed = world.recent_list().await.into_iter();
+    assert_eq!(listed.filter(|it| it["content"] == "edited").count(), 100);
     world.nodes[0].messages().recover_if_needed().await.unwrap();
     assert_eq!(world.frames().await, [], "recovery is complete");
 }
@@ -200,10 +200,10 @@ async fn a_starting_node_repairs_a_recent_list_with_an_old_text(mut world: World
     let node = world.start("n2").await;
     assert_eq!(node.messages().recover_if_needed().await.unwrap(), 0);
     assert_eq!(world.newest(0).await, ["1", "two", "3"]);
-    let told = world.frames().await;
+    let frames = world.frames().await;
     assert!(
-        matches!(&told[..], [PublishedFrame::Changed(2, 4, _)]),
-        "the change is also published: {told:?}"
+        matches!(&frames[..], [PublishedFrame::Changed(2, 4, _)]),
+        "the change is also published: {frames:?}"
     );
     let node = world.start("n3").await;
     node.messages().recover_if_needed().await.unwrap();

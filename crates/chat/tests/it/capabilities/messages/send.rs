@@ -1,7 +1,7 @@
 //! Sending: validation, duplicates and the rate limit.
 
 use parlor_chat::api::error_code::ErrorCode;
-use parlor_chat::messages::{NewMessage, Sent};
+use parlor_chat::messages::{NewMessage, SentMessage};
 use serde_json::{Value, json};
 
 use super::fixture::{World, c1, person, text};
@@ -15,7 +15,7 @@ test_on_all_backends! {
     rejected_and_repeated_messages_do_not_count_against_the_limit;
 }
 
-async fn send(world: &World, who: &str, new: NewMessage) -> Result<Sent, ErrorCode> {
+async fn send(world: &World, who: &str, new: NewMessage) -> Result<SentMessage, Code> {
     let messages = world.nodes[0].messages();
     let sent = messages.send(&person(who), &c1(), new).await;
     sent.map_err(|error| error.code())
@@ -81,6 +81,14 @@ async fn message_content_is_validated(world: World) {
         ),
         (
             message_with_client_id("x", "a\nb"),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            message_with_client_id("x", "a\nb"),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            message_with_client_id("x", "a\0b"),
             ErrorCode::InvalidRequest,
         ),
     ] {

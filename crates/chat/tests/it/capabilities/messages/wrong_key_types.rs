@@ -71,13 +71,13 @@ async fn one_conversation_that_cannot_be_told_keeps_no_other_waiting(world: Worl
         world.run(&del).await;
     }
     parlor_testkit::eventually("all other conversations are applied", async || {
-        drop(messages.settle().await);
+        drop(messages.retry_pending().await);
         let mut exists = redis::pipe();
         for id in &ids {
             exists.cmd("EXISTS").arg(world.keys.apply_watermark(id));
         }
-        let told: Vec<u64> = exists.query_async(&mut world.store.clone()).await.unwrap();
-        told.iter().sum::<u64>() == 8
+        let existing: Vec<u64> = exists.query_async(&mut world.store.clone()).await.unwrap();
+        existing.iter().sum::<u64>() == 8
     })
     .await;
 }

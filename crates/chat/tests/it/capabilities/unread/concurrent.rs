@@ -33,8 +33,8 @@ pub async fn senders_and_readers_in_a_race_leave_the_keys_as_the_rows(world: Wor
         task.await.unwrap();
     }
     for who in ["alice", "bob", "carol"] {
-        let shown = world.stored_counts(who, &["c1", "c2", "c3"]).await;
-        assert_eq!(shown, world.api_counts(who).await, "{who}");
+        let stored = world.stored_counts(who, &["c1", "c2", "c3"]).await;
+        assert_eq!(stored, world.api_counts(who).await, "{who}");
     }
 }
 
@@ -48,7 +48,7 @@ async fn work(world: Arc<World>, seed: u64) {
         match rng.random_range(0..10) {
             0..5 => {
                 let written = world.insert_message(conv, who, &[]).await;
-                super::fixture::step(node, &written).await;
+                super::fixture::count_message(node, &written).await;
             }
             5..7 => {
                 node.read(&id, &at, None).await.unwrap();

@@ -27,7 +27,7 @@ macro_rules! sql {
 }
 
 pub struct World {
-    ground: TestBackend,
+    backend: TestBackend,
     pub keys: Keyspace,
     pub database: Database,
     /// Nodes of the cluster.
@@ -69,13 +69,13 @@ impl World {
         Self::on(TestBackend::redis_with_short_timeout().await).await
     }
 
-    async fn on(ground: TestBackend) -> Self {
-        let keys = ground.keys(KeySettings::from_preset(Preset::Parlor));
+    async fn on(backend: TestBackend) -> Self {
+        let keys = backend.keys(KeySettings::from_preset(Preset::Parlor));
         let mut world = Self {
-            database: ground.database().await,
+            database: backend.database().await,
             keys,
             nodes: Vec::new(),
-            ground,
+            backend,
         };
         for _ in 0..2 {
             let node = world.start().await;
@@ -87,7 +87,7 @@ impl World {
     /// Starts another node.
     pub async fn start(&self) -> Unread {
         let context = ChatContext::new(self.store.clone(), self.keys.clone());
-        Unread::new(context, self.ground.database().await, FANOUT_LIMIT)
+        Unread::new(context, self.backend.database().await, FANOUT_LIMIT)
     }
 
     pub fn node(&self) -> &Unread {
@@ -114,15 +114,17 @@ impl World {
         let changed = self.insert_member(conv, who).await;
         let (conv, users) = (conversation(conv), [user(who)]);
         let (version, last) = (changed.members_version, changed.last_seq);
-        let joined = self.node().apply_joined(&conv, &users, version, last);
-        joined.await.unwrap();
+        let added = self.node().add_members(&conv, &users, version, last);
+        added.await.unwrap();
     }
 
     pub async fn leave(&self, conv: &str, who: &str) {
         let changed = self.delete_member(conv, who).await;
         let (conv, users) = (conversation(conv), [user(who)]);
-        let left = self.node().left(&conv, &users, changed.members_version);
-        left.await.unwrap();
+        let removed = self
+            .node()
+            .remove_members(&conv, &users, changed.members_version);
+        removed.await.unwrap();
     }
 
     pub async fn insert_member(&self, conv: &str, who: &str) -> MemberChangeInRows {
@@ -147,7 +149,7 @@ impl World {
     /// Sends a message: inserts its row and updates the counters.
     pub async fn send(&self, conv: &str, sender: &str) -> u64 {
         let written = self.insert_message(conv, sender, &[]).await;
-        self.step(0, &written).await;
+        self.count_message(0, &written).await;
         written.seq
     }
 
@@ -191,15 +193,15 @@ impl World {
     }
 
     /// Updates the counters after the row of a message was inserted.
-    pub async fn step(&self, node: usize, written: &MessageInRows) {
-        step(&self.nodes[node], written).await;
+    pub async fn count_message(&self, node: usize, written: &MessageInRows) {
+        count_message(&self.nodes[node], written).await;
     }
 
     /// Reads the documented keys of a user: conversations and `total`, without missing keys.
     pub async fn stored_counts(&self, who: &str, convs: &[&str]) -> BTreeMap<String, u64> {
         let who = user(who);
         let mut store = self.store.clone();
-        let mut shown = BTreeMap::new();
+        let mut stored = BTreeMap::new();
         let total = ("total".to_owned(), self.keys.unread_total(&who));
         let convs = convs.iter().map(|conv| {
             (
@@ -210,22 +212,22 @@ impl World {
         for (name, key) in convs.chain([total]) {
             let get = redis::cmd("GET").arg(key).take();
             let number: Option<u64> = get.query_async(&mut store).await.unwrap();
-            shown.extend(number.map(|number| (name, number)));
+            stored.extend(number.map(|number| (name, number)));
         }
-        shown
+        stored
     }
 
     /// Reads the counts from the API, in the form of the keys; the total is absent if it is 0.
     pub async fn api_counts(&self, who: &str) -> BTreeMap<String, u64> {
         let counts = self.node().get_summary(&user(who)).await.unwrap();
         let each = counts.conversations.iter();
-        let mut told: BTreeMap<String, u64> = each
+        let mut frames: BTreeMap<String, u64> = each
             .map(|it| (it.conversation_id.to_string(), it.count))
             .collect();
         if counts.total > 0 {
-            told.insert("total".into(), counts.total);
+            frames.insert("total".into(), counts.total);
         }
-        told
+        frames
     }
 
     pub async fn frames(&self, who: &str) -> BusSubscription {
@@ -256,7 +258,7 @@ pub async fn next(frames: &mut BusSubscription) -> (u8, serde_json::Value) {
     (*kind, serde_json::from_slice(body).unwrap())
 }
 
-pub async fn step(node: &Unread, written: &MessageInRows) {
+pub async fn count_message(node: &Unread, written: &MessageInRows) {
     apply_messages(node, std::slice::from_ref(written)).await;
 }
 
@@ -277,7 +279,7 @@ pub async fn apply_messages(node: &Unread, written: &[MessageInRows]) {
         members: few.then_some(&last.members[..]),
         members_version: last.members_version,
     };
-    node.sent(&sent).await.unwrap();
+    node.count_messages(&sent).await.unwrap();
 }
 
 impl MemberChangeInRows {
@@ -303,13 +305,13 @@ impl Deref for World {
     type Target = TestBackend;
 
     fn deref(&self) -> &TestBackend {
-        &self.ground
+        &self.backend
     }
 }
 
 impl DerefMut for World {
     fn deref_mut(&mut self) -> &mut TestBackend {
-        &mut self.ground
+        &mut self.backend
     }
 }
 

@@ -195,7 +195,7 @@ impl RandomHistory {
                 let until = now.saturating_add(Duration::from_secs(90));
                 let until = self.rng.random_bool(0.7).then_some(until);
                 let member = self.rooms[at].members.get_mut(who).unwrap();
-                member.muted_until = until.map_or(0, parlor_chat::context::Timestamp::as_millis);
+                member.muted_until = until.map_or(0, parlor_chat::clock::Timestamp::as_millis);
                 node.mute(&id, &conv, until).await
             }
         };
@@ -257,25 +257,25 @@ impl RandomHistory {
                 DelayedUpdate::Sent(written) => {
                     self.done
                         .push(format!("step {} of {}", written.seq, written.conversation));
-                    world.step(node, &written).await;
+                    world.count_message(node, &written).await;
                 }
                 DelayedUpdate::Joined(at, who, changed) => {
                     self.done.push(format!("step of the join of {who} to {at}"));
                     let conv = conversation(&self.names[at]);
                     let (version, last) = (changed.members_version, changed.last_seq);
-                    let joined = world.nodes[node]
-                        .apply_joined(&conv, &[user(who)], version, last)
+                    let added = world.nodes[node]
+                        .add_members(&conv, &[user(who)], version, last)
                         .await;
-                    joined.unwrap();
+                    added.unwrap();
                 }
                 DelayedUpdate::Left(at, who, changed) => {
                     self.done
                         .push(format!("step of the leave of {who} from {at}"));
                     let conv = conversation(&self.names[at]);
-                    let left = world.nodes[node]
-                        .left(&conv, &[user(who)], changed.members_version)
+                    let removed = world.nodes[node]
+                        .remove_members(&conv, &[user(who)], changed.members_version)
                         .await;
-                    left.unwrap();
+                    removed.unwrap();
                 }
             }
         }
@@ -336,14 +336,14 @@ impl RandomHistory {
             .filter(|(room, _)| room.never_exceeded_fanout)
         {
             for who in USERS {
-                let shown = world
+                let stored = world
                     .stored_counts(who, &[name])
                     .await
                     .get(name.as_str())
                     .copied();
                 let count = room.members.contains_key(who).then(|| room.count(who));
                 let expected = count.filter(|count| *count > 0);
-                assert_eq!(shown, expected, "{who} in {name}: {:#?}", self.done);
+                assert_eq!(stored, expected, "{who} in {name}: {:#?}", self.done);
             }
         }
     }

@@ -74,17 +74,17 @@ pub async fn receipts_are_told_to_the_conversation(world: World) {
     let mut frames = frames.await.unwrap();
     world.send("c1", "alice").await;
     world.send("c1", "alice").await;
-    let told = |delivered: u64, read: u64, moved: &str| {
+    let frame = |delivered: u64, read: u64, moved: &str| {
         let body = json!({"conversationId": "c1", "userId": "bob", "deliveredSeq": delivered, "readSeq": read, "moved": moved});
         (5, body)
     };
     world.node().delivered(&bob, &c1, None).await.unwrap();
-    assert_eq!(next(&mut frames).await, told(2, 0, "delivered"));
+    assert_eq!(next(&mut frames).await, frame(2, 0, "delivered"));
     world.node().delivered(&bob, &c1, Some(1)).await.unwrap();
     world.node().read(&bob, &c1, Some(1)).await.unwrap();
     assert_eq!(
         next(&mut frames).await,
-        told(2, 1, "read"),
+        frame(2, 1, "read"),
         "a position that did not rise is not published"
     );
 }

@@ -65,7 +65,7 @@ pub async fn an_emptied_store_is_filled_by_the_next_touch(world: World) {
         "after leaving"
     );
     world.flush_store().await;
-    world.node().recount(&bob).await.unwrap();
+    world.node().get_summary(&bob).await.unwrap();
     assert_eq!(
         world.stored_counts("bob", BOTH).await,
         expected,
@@ -112,7 +112,7 @@ async fn restore_old_state(
 pub async fn a_stale_unread_state_is_corrected_from_the_rows(world: World) {
     two_rooms(&world).await;
     let (old, bob) = (state(&world, "bob").await, user("bob"));
-    let shown = [("c1", 1), ("c2", 1), ("total", 2)];
+    let stored = [("c1", 1), ("c2", 1), ("total", 2)];
     for _ in 0..3 {
         world.send("c1", "alice").await;
     }
@@ -123,14 +123,14 @@ pub async fn a_stale_unread_state_is_corrected_from_the_rows(world: World) {
         .unwrap();
     let expected = map(&[("c1", 4), ("total", 4)]);
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
-    restore_old_state(&world, "bob", &old, &shown).await;
+    restore_old_state(&world, "bob", &old, &stored).await;
     assert_eq!(world.api_counts("bob").await, expected);
     assert_eq!(
         world.stored_counts("bob", BOTH).await,
         expected,
         "after reading the counts"
     );
-    restore_old_state(&world, "bob", &old, &shown).await;
+    restore_old_state(&world, "bob", &old, &stored).await;
     world.send("c1", "alice").await;
     let expected = map(&[("c1", 5), ("total", 5)]);
     assert_eq!(
@@ -139,7 +139,7 @@ pub async fn a_stale_unread_state_is_corrected_from_the_rows(world: World) {
         "after a message"
     );
     world.delete_member("c1", "bob").await;
-    restore_old_state(&world, "bob", &old, &shown).await;
+    restore_old_state(&world, "bob", &old, &stored).await;
     world.send("c2", "alice").await;
     let expected = map(&[("c2", 1), ("total", 1)]);
     assert_eq!(
@@ -180,7 +180,7 @@ pub async fn reading_the_counts_repairs_a_lost_leave(world: World) {
     let expected = map(&[("c2", 1), ("total", 1)]);
     assert_eq!(world.api_counts("bob").await, expected);
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
-    world.step(0, &late).await;
+    world.count_message(0, &late).await;
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
 }
 
@@ -292,8 +292,8 @@ async fn a_cancelled_read_is_completed_by_the_retry_queue() {
         // A write that was dropped goes on until it releases the write lock.
         drop(world.database.begin().await.unwrap());
         world.node().retry_pending().await.unwrap();
-        let shown = world.stored_counts("bob", BOTH).await;
-        assert_eq!(shown, world.api_counts("bob").await, "after {times} polls");
+        let stored = world.stored_counts("bob", BOTH).await;
+        assert_eq!(stored, world.api_counts("bob").await, "after {times} polls");
         if done {
             return;
         }

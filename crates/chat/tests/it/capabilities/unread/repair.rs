@@ -48,16 +48,16 @@ async fn damaged(world: &World) {
 
 async fn is_right(world: &World) {
     for who in ["alice", "bob", "carol", "nobody"] {
-        let shown = world.stored_counts(who, BOTH).await;
-        assert_eq!(shown, world.api_counts(who).await, "{who}");
+        let stored = world.stored_counts(who, BOTH).await;
+        assert_eq!(stored, world.api_counts(who).await, "{who}");
     }
 }
 
 pub async fn a_repair_finds_and_mends_what_differs(world: World) {
     damaged(&world).await;
-    let told = Mutex::new(Vec::new());
+    let frames = Mutex::new(Vec::new());
     let report = world.node().repair(false, |done, all| {
-        told.lock().unwrap().push((done, all));
+        frames.lock().unwrap().push((done, all));
     });
     let report = report.await.unwrap();
     let found = (
@@ -79,7 +79,7 @@ pub async fn a_repair_finds_and_mends_what_differs(world: World) {
     let counter = counter.unwrap();
     assert_eq!(counter.user_id, user("bob"));
     assert_eq!((counter.found.as_deref(), counter.expected), (Some("7"), 1));
-    assert_eq!(told.into_inner().unwrap(), [(0, 3), (3, 3)]);
+    assert_eq!(frames.into_inner().unwrap(), [(0, 3), (3, 3)]);
     assert_eq!(
         world.stored_counts("carol", BOTH).await,
         map(&[("c2", 1), ("total", 1)])
@@ -150,7 +150,7 @@ pub async fn a_repair_beside_senders_loses_nothing(world: World) {
     };
     tokio::join!(sending, repairing);
     for who in ["alice", "bob", "carol"] {
-        let shown = world.stored_counts(who, BOTH).await;
-        assert_eq!(shown, world.api_counts(who).await, "{who}");
+        let stored = world.stored_counts(who, BOTH).await;
+        assert_eq!(stored, world.api_counts(who).await, "{who}");
     }
 }

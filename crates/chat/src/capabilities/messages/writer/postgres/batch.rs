@@ -1,4 +1,8 @@
 //! One transaction on PostgreSQL: locks the conversations, reads what exists, writes the rest.
+//!
+//! Invariants:
+//! 1. Conversations are locked in the order of their ids, so two batches never wait for each other.
+//! 2. A batch takes the same number of round trips whatever its size.
 
 use sqlx::postgres::PgRow;
 use sqlx::{Connection, FromRow, PgConnection, Row as _};
@@ -50,27 +54,27 @@ const WRITE_BATCH: &str = "
 
 /// Writes these messages, all or none. `may_be_committed`: an earlier attempt may have written them.
 pub(super) async fn commit(
-    link: &mut PgConnection,
+    connection: &mut PgConnection,
     drafts: &[&MessageDraft],
-    in_doubt: bool,
+    may_be_committed: bool,
 ) -> sqlx::Result<Vec<DraftOutcome>> {
-    let mut transaction = link.begin().await?;
-    let heads = lock_conversations(&mut transaction, drafts).await?;
-    let mut found = find_existing(&mut transaction, drafts).await?;
-    if in_doubt {
-        find_committed(&mut transaction, drafts, &mut found).await?;
+    let mut transaction = connection.begin().await?;
+    let conversations = lock_conversations(&mut transaction, drafts).await?;
+    let mut existing = find_existing(&mut transaction, drafts).await?;
+    if may_be_committed {
+        find_committed(&mut transaction, drafts, &mut existing).await?;
     }
-    let plan = BatchPlan::new(drafts, heads, found);
-    let moved = match plan.is_empty() {
+    let plan = BatchPlan::new(drafts, conversations, existing);
+    let updated_senders = match plan.is_empty() {
         true => Vec::new(),
         false => write(&mut transaction, &plan).await?,
     };
     transaction.commit().await?;
-    Ok(plan.into_outcomes(&moved))
+    Ok(plan.into_outcomes(&updated_senders))
 }
 
 async fn lock_conversations(
-    link: &mut PgConnection,
+    connection: &mut PgConnection,
     drafts: &[&MessageDraft],
 ) -> sqlx::Result<Vec<LockedConversation>> {
     let mut ids: Vec<_> = drafts.iter().map(|it| it.conversation.as_str()).collect();
@@ -78,12 +82,12 @@ async fn lock_conversations(
     ids.dedup();
     sqlx::query_as(LOCK_CONVERSATIONS)
         .bind(ids)
-        .fetch_all(link)
+        .fetch_all(connection)
         .await
 }
 
 async fn find_existing(
-    link: &mut PgConnection,
+    connection: &mut PgConnection,
     drafts: &[&MessageDraft],
 ) -> sqlx::Result<Vec<ExistingState>> {
     let column =
@@ -93,7 +97,7 @@ async fn find_existing(
         .bind(column(|it| it.conversation.as_str()))
         .bind(column(|it| it.sender.as_str()))
         .bind(names)
-        .fetch_all(link)
+        .fetch_all(connection)
         .await?;
     rows.iter().map(parse_existing).collect()
 }
@@ -101,32 +105,37 @@ async fn find_existing(
 fn parse_existing(row: &PgRow) -> sqlx::Result<ExistingState> {
     let joined: Option<i64> = row.try_get(0)?;
     let position: Option<i64> = row.try_get(1)?;
-    let there = row.try_get::<Option<i64>, _>("seq")?.is_some();
+    let is_duplicate = row.try_get::<Option<i64>, _>("seq")?.is_some();
     Ok(ExistingState {
         member: joined.zip(position),
-        message: there.then(|| MessageRow::from_row(row)).transpose()?,
+        message: is_duplicate
+            .then(|| MessageRow::from_row(row))
+            .transpose()?,
     })
 }
 
 async fn find_committed(
-    link: &mut PgConnection,
+    connection: &mut PgConnection,
     drafts: &[&MessageDraft],
-    found: &mut [ExistingState],
+    existing: &mut [ExistingState],
 ) -> sqlx::Result<()> {
     let ids: Vec<_> = drafts.iter().map(|it| it.id.to_string()).collect();
     let rows: Vec<MessageRow> = sqlx::query_as(SELECT_BY_IDS)
         .bind(&ids)
-        .fetch_all(link)
+        .fetch_all(connection)
         .await?;
     for row in rows {
         if let Some(at) = ids.iter().position(|id| *id == row.id) {
-            found[at].message = Some(row);
+            existing[at].message = Some(row);
         }
     }
     Ok(())
 }
 
-async fn write(link: &mut PgConnection, plan: &BatchPlan<'_>) -> sqlx::Result<Vec<UpdatedSender>> {
+async fn write(
+    connection: &mut PgConnection,
+    plan: &BatchPlan<'_>,
+) -> sqlx::Result<Vec<UpdatedSender>> {
     let new = &plan.new;
     let ids: Vec<_> = new.iter().map(|it| it.draft.id.to_string()).collect();
     let texts =
@@ -135,9 +144,9 @@ async fn write(link: &mut PgConnection, plan: &BatchPlan<'_>) -> sqlx::Result<Ve
         new.iter().map(|it| part(it.draft)).collect::<Vec<_>>()
     };
     let conversations = texts(|it| it.conversation.as_str());
-    let heads = plan.changed_conversations();
+    let changed = plan.changed_conversations();
     let mentions = plan.mentions();
-    let moves = plan.moves();
+    let positions = plan.position_updates();
     sqlx::query_as(WRITE_BATCH)
         .bind(conversations)
         .bind(column(new, |it| it.seq))
@@ -149,18 +158,18 @@ async fn write(link: &mut PgConnection, plan: &BatchPlan<'_>) -> sqlx::Result<Ve
         .bind(options(|it| it.client_id.as_deref()))
         .bind(column(new, |it| it.created_at))
         .bind(column(new, |it| it.rev))
-        .bind(column(&heads, |it| it.id.as_str()))
-        .bind(column(&heads, |it| it.last_seq))
-        .bind(column(&heads, |it| it.last_at))
-        .bind(column(&heads, |it| it.rev))
+        .bind(column(&changed, |it| it.id.as_str()))
+        .bind(column(&changed, |it| it.last_seq))
+        .bind(column(&changed, |it| it.last_at))
+        .bind(column(&changed, |it| it.rev))
         .bind(column(&mentions, |it| it.0))
         .bind(column(&mentions, |it| it.1))
         .bind(column(&mentions, |it| it.2))
-        .bind(column(&moves, |it| it.conversation))
-        .bind(column(&moves, |it| it.sender))
-        .bind(column(&moves, |it| it.seq))
-        .bind(column(&moves, |it| it.count))
-        .fetch_all(link)
+        .bind(column(&positions, |it| it.conversation))
+        .bind(column(&positions, |it| it.sender))
+        .bind(column(&positions, |it| it.seq))
+        .bind(column(&positions, |it| it.count))
+        .fetch_all(connection)
         .await
 }
 

@@ -77,26 +77,29 @@ pub(super) struct BatchPlan<'a> {
     decisions: Vec<DraftDecision>,
     conversations: HashMap<String, LockedConversation>,
     /// Last `seq` and count of each sender's new messages in each conversation.
-    position_updates: BTreeMap<(&'a str, &'a str), (i64, i64)>,
+    sender_positions: BTreeMap<(&'a str, &'a str), (i64, i64)>,
 }
 
 impl<'a> BatchPlan<'a> {
     pub fn new(
         drafts: &'a [&'a MessageDraft],
-        heads: Vec<LockedConversation>,
-        found: Vec<ExistingState>,
+        conversations: Vec<LockedConversation>,
+        existing: Vec<ExistingState>,
     ) -> Self {
         let mut plan = Self {
             new: Vec::new(),
             drafts,
             decisions: Vec::with_capacity(drafts.len()),
-            conversations: heads.into_iter().map(|it| (it.id.clone(), it)).collect(),
-            position_updates: BTreeMap::new(),
+            conversations: conversations
+                .into_iter()
+                .map(|it| (it.id.clone(), it))
+                .collect(),
+            sender_positions: BTreeMap::new(),
         };
-        let mut named = HashMap::new();
-        for (draft, found) in drafts.iter().zip(found) {
-            let fate = plan.decide(draft, found, &mut named);
-            plan.decisions.push(fate);
+        let mut by_client_id = HashMap::new();
+        for (draft, existing) in drafts.iter().zip(existing) {
+            let decision = plan.decide(draft, existing, &mut by_client_id);
+            plan.decisions.push(decision);
         }
         plan
     }
@@ -104,19 +107,22 @@ impl<'a> BatchPlan<'a> {
     fn decide(
         &mut self,
         draft: &'a MessageDraft,
-        found: ExistingState,
-        named: &mut HashMap<(&'a str, &'a str, &'a str), usize>,
+        existing: ExistingState,
+        by_client_id: &mut HashMap<(&'a str, &'a str, &'a str), usize>,
     ) -> DraftDecision {
-        if let Some(row) = found.message {
-            return DraftDecision::Existing(Box::new(row), found.member.unwrap_or_default());
+        if let Some(row) = existing.message {
+            return DraftDecision::Existing(Box::new(row), existing.member.unwrap_or_default());
         }
         let (conversation, sender) = (draft.conversation.as_str(), draft.sender.as_str());
-        let (Some(head), Some(_)) = (self.conversations.get_mut(conversation), found.member) else {
+        let (Some(head), Some(_)) = (self.conversations.get_mut(conversation), existing.member)
+        else {
             return DraftDecision::NotAMember;
         };
         if let Some(name) = &draft.client_id {
             let next = self.new.len();
-            let first = *named.entry((conversation, sender, name)).or_insert(next);
+            let first = *by_client_id
+                .entry((conversation, sender, name))
+                .or_insert(next);
             if first != next {
                 return DraftDecision::DuplicateOf(first);
             }
@@ -125,7 +131,7 @@ impl<'a> BatchPlan<'a> {
         head.rev += 1;
         head.last_at = head.last_at.max(draft.at.as_millis().cast_signed());
         let (last, count) = self
-            .position_updates
+            .sender_positions
             .entry((conversation, sender))
             .or_default();
         (*last, *count) = (head.last_seq, *count + 1);
@@ -147,7 +153,7 @@ impl<'a> BatchPlan<'a> {
     /// Conversations with new messages.
     pub fn changed_conversations(&self) -> Vec<&LockedConversation> {
         let mut ids: Vec<_> = self
-            .position_updates
+            .sender_positions
             .keys()
             .map(|(conversation, _)| *conversation)
             .collect();
@@ -161,14 +167,14 @@ impl<'a> BatchPlan<'a> {
     pub fn mentions(&self) -> Vec<(&str, &str, i64)> {
         let of = |new: &MessageInsert<'a>| {
             let (conversation, seq) = (new.draft.conversation.as_str(), new.seq);
-            let users = new.draft.stored_mentions().into_iter();
+            let users = new.draft.stored_mentions();
             users.map(move |user| (user.as_str(), conversation, seq))
         };
         self.new.iter().flat_map(of).collect()
     }
 
     /// Position updates to write.
-    pub fn moves(&self) -> Vec<PositionUpdate<'a>> {
+    pub fn position_updates(&self) -> Vec<PositionUpdate<'a>> {
         let of = |(&(conversation, sender), &(seq, count)): (&(&'a str, &'a str), &(i64, i64))| {
             PositionUpdate {
                 conversation,
@@ -177,22 +183,22 @@ impl<'a> BatchPlan<'a> {
                 count,
             }
         };
-        self.position_updates.iter().map(of).collect()
+        self.sender_positions.iter().map(of).collect()
     }
 
     /// Results of the drafts, from the updated rows of the senders.
-    pub fn into_outcomes(self, moved: &[UpdatedSender]) -> Vec<DraftOutcome> {
-        let moved: HashMap<_, _> = moved
+    pub fn into_outcomes(self, updated: &[UpdatedSender]) -> Vec<DraftOutcome> {
+        let updated: HashMap<_, _> = updated
             .iter()
             .map(|it| ((it.conversation_id.as_str(), it.user_id.as_str()), it))
             .collect();
         let versions = |new: &MessageInsert<'_>| {
             let key = (new.draft.conversation.as_str(), new.draft.sender.as_str());
             let count = self
-                .position_updates
+                .sender_positions
                 .get(&key)
                 .map_or(new.nth_of_sender, |(_, count)| *count);
-            moved.get(&key).map_or((0, 0), |it| {
+            updated.get(&key).map_or((0, 0), |it| {
                 (
                     it.joined_version,
                     it.position_version - count + new.nth_of_sender,
@@ -200,8 +206,8 @@ impl<'a> BatchPlan<'a> {
             })
         };
         let mut outcomes = Vec::with_capacity(self.drafts.len());
-        for (draft, fate) in self.drafts.iter().zip(self.decisions) {
-            let (row, versions) = match fate {
+        for (draft, decision) in self.drafts.iter().zip(self.decisions) {
+            let (row, versions) = match decision {
                 DraftDecision::NotAMember => {
                     outcomes.push(DraftOutcome::NotAMember);
                     continue;

@@ -1,4 +1,7 @@
 //! One transaction on SQLite.
+//!
+//! Invariants:
+//! 1. The rows of a batch are written in the order of its drafts, and the counters of a conversation after its last one.
 
 use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Row as SqlRow, TransactionBehavior, params,
@@ -77,36 +80,31 @@ pub(super) fn commit(
         update_sender: transaction.prepare_cached(UPDATE_SENDER_POSITION)?,
         mention: transaction.prepare_cached(INSERT_MENTION)?,
     };
-    let mut commit = SqliteBatch {
+    let mut batch = SqliteBatch {
         statements,
         current: None,
     };
-    let written: rusqlite::Result<Vec<DraftOutcome>> = jobs
-        .iter()
-        .map(|job| commit.duplicate(&job.draft))
-        .collect();
-    let written = written?;
-    commit.flush_conversation()?;
-    drop(commit);
+    let outcomes = jobs.iter().map(|job| batch.write(&job.draft));
+    let outcomes: rusqlite::Result<Vec<DraftOutcome>> = outcomes.collect();
+    let outcomes = outcomes?;
+    batch.flush_conversation()?;
+    drop(batch);
     transaction.commit()?;
-    Ok(written)
+    Ok(outcomes)
 }
 
 impl<'j> SqliteBatch<'_, 'j> {
-    fn duplicate(&mut self, draft: &'j MessageDraft) -> rusqlite::Result<DraftOutcome> {
-        let old = find_duplicate(&mut self.statements.find, draft)?;
+    fn write(&mut self, draft: &'j MessageDraft) -> rusqlite::Result<DraftOutcome> {
+        let existing = find_duplicate(&mut self.statements.find, draft)?;
         let id = &draft.conversation;
-        if self
-            .current
-            .as_ref()
-            .is_none_or(|(current, _)| *current != id)
-        {
+        let current = self.current.as_ref();
+        if current.is_none_or(|(current, _)| *current != id) {
             self.flush_conversation()?;
-            let read = read_conversation(&mut self.statements.conversation, id)?;
-            self.current = Some((id, read));
+            let counters = read_conversation(&mut self.statements.conversation, id)?;
+            self.current = Some((id, counters));
         }
         let current = self.current.as_mut().and_then(|(_, it)| it.as_mut());
-        write_message(&mut self.statements, current, draft, old)
+        write_message(&mut self.statements, current, draft, existing)
     }
 
     /// Writes the counters of the current conversation, if they changed.
@@ -125,21 +123,19 @@ fn write_message(
     statements: &mut BatchStatements<'_>,
     conversation: Option<&mut ConversationCounters>,
     draft: &MessageDraft,
-    old: Option<MessageRow>,
+    existing: Option<MessageRow>,
 ) -> rusqlite::Result<DraftOutcome> {
     let Some(conversation) = conversation else {
-        return match old {
+        return match existing {
             Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
             None => Ok(DraftOutcome::NotAMember),
         };
     };
     let member = read_sender(&mut statements.member, draft)?;
-    if let Some(row) = old {
-        let place = conversation.sender_snapshot(&member.unwrap_or_default());
-        return Ok(DraftOutcome::Stored(
-            StoredRow::Existing(Box::new(row)),
-            place,
-        ));
+    if let Some(row) = existing {
+        let sender = conversation.sender_snapshot(&member.unwrap_or_default());
+        let row = StoredRow::Existing(Box::new(row));
+        return Ok(DraftOutcome::Stored(row, sender));
     }
     let Some(mut member) = member else {
         return Ok(DraftOutcome::NotAMember);
@@ -177,10 +173,11 @@ fn write_message(
             .mention
             .execute(params![id, user.as_str(), seq])?;
     }
+    let [seq, rev, created_at] = [seq, rev, created_at].map(i64::cast_unsigned);
     let row = StoredRow::New {
-        seq: seq.cast_unsigned(),
-        rev: rev.cast_unsigned(),
-        created_at: created_at.cast_unsigned(),
+        seq,
+        rev,
+        created_at,
     };
     Ok(DraftOutcome::Stored(
         row,

@@ -68,8 +68,11 @@ async fn a_message_is_stored_as_it_is_answered(world: World) {
     draft.metadata = Some(r#"{"b":1,"a":[null,"\u0000"]}"#.into());
     draft.sender_role = parlor_chat::api::caller::Role::Admin;
     let first = world.send(draft.clone()).await;
-    assert_eq!((first.members_version, first.member_count), (2, 2));
-    assert_eq!(first.joined_version, 1);
+    assert_eq!(
+        (first.sender.members_version, first.sender.member_count),
+        (2, 2)
+    );
+    assert_eq!(first.sender.joined_version, 1);
     assert_eq!(
         serde_json::to_string(&first.message).unwrap(),
         format!(

@@ -14,11 +14,14 @@ on_both! {
 }
 
 fn assert_same_message(answers: &[WrittenMessage]) {
-    let first = answers.iter().filter(|it| !it.repeated).count();
+    let first = answers.iter().filter(|it| !it.is_duplicate).count();
     assert_eq!(first, 1);
     for answer in answers {
         assert_eq!(answer.message, answers[0].message);
-        assert_eq!(answer.position_version, answers[0].position_version);
+        assert_eq!(
+            answer.sender.position_version,
+            answers[0].sender.position_version
+        );
     }
 }
 
@@ -29,10 +32,16 @@ async fn a_repeated_name_gives_the_first_message(world: World) {
     let mut other = draft_with_client_id("c", "alice", "x");
     other.content = "changed".into();
     let again = world.send(other).await;
-    assert!(again.repeated && !first.repeated);
+    assert!(again.is_duplicate && !first.is_duplicate);
     assert_eq!(again.message, first.message);
-    assert_eq!((again.joined_version, again.position_version), (1, 2));
-    assert_eq!((again.members_version, again.member_count), (1, 1));
+    assert_eq!(
+        (again.sender.joined_version, again.sender.position_version),
+        (1, 2)
+    );
+    assert_eq!(
+        (again.sender.members_version, again.sender.member_count),
+        (1, 1)
+    );
     // The repetition has changed nothing.
     world.check().await;
     let row: (i64, i64) = world
@@ -90,7 +99,7 @@ async fn a_client_id_is_scoped_to_sender_and_conversation(world: World) {
             .extend(["alice", "bob"].map(|sender| draft_with_client_id(conversation, sender, "x")));
     }
     for answer in world.write_in_one_commit(drafts).await {
-        assert!(!answer.unwrap().repeated);
+        assert!(!answer.unwrap().is_duplicate);
     }
     world.check().await;
 }
@@ -103,5 +112,8 @@ async fn a_repetition_of_somebody_who_left_is_still_answered(world: World) {
         .await;
     let again = world.send(draft_with_client_id("c", "alice", "x")).await;
     assert_eq!(again.message, first.message);
-    assert_eq!((again.joined_version, again.position_version), (0, 0));
+    assert_eq!(
+        (again.sender.joined_version, again.sender.position_version),
+        (0, 0)
+    );
 }

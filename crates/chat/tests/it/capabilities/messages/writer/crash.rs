@@ -102,8 +102,11 @@ async fn a_message_whose_commit_was_not_confirmed_is_there_once() {
         // The message has no client id by which it could be found.
         let sent = writer.send(draft("c", "alice", "hello")).await.unwrap();
         assert!(!armed.load(Ordering::Relaxed));
-        assert_eq!((sent.message.seq, sent.repeated), (seq, false));
-        assert_eq!((sent.joined_version, sent.position_version), (1, seq));
+        assert_eq!((sent.message.seq, sent.is_duplicate), (seq, false));
+        assert_eq!(
+            (sent.sender.joined_version, sent.sender.position_version),
+            (1, seq)
+        );
     }
     world.check().await;
     let count: (i64,) = world.one("SELECT count(*) FROM messages").await;
@@ -124,21 +127,21 @@ async fn proxy_dropping_commit_reply(server: u16, armed: Arc<AtomicBool>) -> u16
 
 async fn pass_on(mut client: TcpStream, server: u16, armed: Arc<AtomicBool>) {
     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
-    let (mut asked, mut told) = (vec![0; 65_536], vec![0; 65_536]);
+    let (mut request, mut reply) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
         tokio::select! {
-            read = client.read(&mut asked) => {
+            read = client.read(&mut request) => {
                 let Ok(length @ 1..) = read else { return };
-                server.write_all(&asked[..length]).await.unwrap();
-                let commit = asked[..length].windows(6).any(|it| it == b"COMMIT");
+                server.write_all(&request[..length]).await.unwrap();
+                let commit = request[..length].windows(6).any(|it| it == b"COMMIT");
                 if commit && armed.swap(false, Ordering::Relaxed) {
-                    assert_ne!(server.read(&mut told).await.unwrap(), 0);
+                    assert_ne!(server.read(&mut reply).await.unwrap(), 0);
                     return;
                 }
             }
-            read = server.read(&mut told) => {
+            read = server.read(&mut reply) => {
                 let Ok(length @ 1..) = read else { return };
-                client.write_all(&told[..length]).await.unwrap();
+                client.write_all(&reply[..length]).await.unwrap();
             }
         }
     }

@@ -8,7 +8,6 @@ use super::on_both;
 on_both! {
     a_non_member_in_a_batch_is_rejected_alone;
     a_message_that_the_database_refuses_is_refused_alone;
-    a_nul_character_is_refused_on_every_database;
 }
 
 async fn a_non_member_in_a_batch_is_rejected_alone(world: World) {
@@ -72,19 +71,4 @@ async fn a_message_that_the_database_refuses_is_refused_alone(world: World) {
     world.check().await;
     let count: (i64,) = world.one("SELECT count(*) FROM messages").await;
     assert_eq!(count.0, 97);
-}
-
-async fn a_nul_character_is_refused_on_every_database(world: World) {
-    world.conversation("c", &["alice"]).await;
-    let mut drafts = vec![
-        draft("c", "alice", "a\0b"),
-        draft_with_client_id("c", "alice", "a\0b"),
-    ];
-    drafts[1].content = "fine".into();
-    for draft in drafts {
-        let refused = world.writer.send(draft).await.unwrap_err();
-        assert!(matches!(refused, Error::InvalidRequest(_)), "{refused:?}");
-    }
-    world.send(draft("c", "alice", "fine")).await;
-    world.check().await;
 }

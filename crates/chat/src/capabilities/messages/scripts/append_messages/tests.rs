@@ -8,13 +8,14 @@ use rand::{RngExt, SeedableRng};
 use redis::cmd;
 use tempfile::TempDir;
 
-use super::*;
+use crate::messages::append::AppendReply;
+use crate::messages::scripts::APPEND_MESSAGES;
 use crate::script_parity::ScriptParity;
 
-const KEYS: [&str; 6] = ["top", "list", "members", "version", "typers", "names"];
+const KEYS: [&str; 6] = ["top", "list", "members", "version", "typing", "names"];
 
 /// Fills the keys at random with valid values, no values or values of a foreign type.
-async fn fill(twins: &ScriptParity, rng: &mut StdRng, now: u64) {
+async fn fill(stores: &ScriptParity, rng: &mut StdRng, now: u64) {
     let (epoch, rev) = (rng.random_range(1..3), rng.random_range(0..6));
     let top = match rng.random_range(0..6) {
         0 => None,
@@ -22,7 +23,7 @@ async fn fill(twins: &ScriptParity, rng: &mut StdRng, now: u64) {
         _ => Some(format!("{}|{epoch}|{rev}", rng.random_range(0..4))),
     };
     if let Some(top) = top {
-        twins.run_on_both(cmd("SET").arg("top").arg(top)).await;
+        stores.run_on_both(cmd("SET").arg("top").arg(top)).await;
     }
     let list = match rng.random_range(0..5) {
         0 => None,
@@ -31,39 +32,41 @@ async fn fill(twins: &ScriptParity, rng: &mut StdRng, now: u64) {
         _ => Some(cmd("RPUSH").arg("list").arg("e").take()),
     };
     if let Some(list) = list {
-        twins.run_on_both(&list).await;
+        stores.run_on_both(&list).await;
     }
     if rng.random_bool(0.7) {
-        twins.run_on_both(cmd("SADD").arg("members").arg("u")).await;
+        stores
+            .run_on_both(cmd("SADD").arg("members").arg("u"))
+            .await;
     }
     if rng.random_bool(0.7) {
         let version = ["1|1", "2|1"][rng.random_range(0..2)];
-        twins
+        stores
             .run_on_both(cmd("SET").arg("version").arg(version))
             .await;
     }
     if rng.random_bool(0.5) {
         let ends = [now, now + 5][rng.random_range(0..2)];
-        twins
+        stores
             .run_on_both(
                 cmd("ZADD")
-                    .arg("typers")
+                    .arg("typing")
                     .arg(ends)
                     .arg("u0")
                     .arg(ends)
                     .arg("u1"),
             )
             .await;
-        twins
+        stores
             .run_on_both(cmd("HSET").arg("names").arg("u0").arg("n"))
             .await;
     }
     if rng.random_bool(0.3) {
-        twins.run_on_both(cmd("SET").arg("typing0").arg("1")).await;
+        stores.run_on_both(cmd("SET").arg("typing0").arg("1")).await;
     }
     if rng.random_bool(0.03) {
-        twins.run_on_both(&cmd("DEL").arg("typers").take()).await;
-        twins.run_on_both(cmd("SET").arg("typers").arg("x")).await;
+        stores.run_on_both(&cmd("DEL").arg("typing").take()).await;
+        stores.run_on_both(cmd("SET").arg("typing").arg("x")).await;
     }
 }
 
@@ -104,13 +107,13 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
 }
 
 #[tokio::test]
-async fn the_step_in_rust_does_what_the_script_does() {
+async fn the_native_script_does_what_the_lua_script_does() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut stores = ScriptParity::open(&clock).await;
     for seed in 0..500 {
         let rng = &mut StdRng::seed_from_u64(seed);
-        let now = twins.store().clock().now_ms();
-        fill(&twins, rng, now).await;
+        let now = stores.store().clock().now_ms();
+        fill(&stores, rng, now).await;
         for _ in 0..3 {
             let messages: u64 = rng.random_range(0..4);
             let mut keys: Vec<String> = KEYS.map(str::to_owned).into();
@@ -138,11 +141,11 @@ async fn the_step_in_rust_does_what_the_script_does() {
                     .arg(["", "stopped"][rng.random_range(0..2)])
                     .arg("{event,");
             }
-            twins
+            stores
                 .assert_same(&APPEND_MESSAGES, call, &format!("seed {seed}"))
                 .await;
         }
-        twins.run_on_both(&cmd("FLUSHALL")).await;
+        stores.run_on_both(&cmd("FLUSHALL")).await;
         clock.advance(Duration::from_millis(3));
     }
 }

@@ -1,7 +1,7 @@
 //! Native version of `update_counters.lua` for the embedded engine.
 //!
-//! Invariant: the native version does what the script does, line by line. The test `native_script_matches_lua` compares
-//! them.
+//! Invariants:
+//! 1. The native version does what the script does, line by line. A test compares both.
 
 use parlor_store::native::{
     CommandError, NativeScriptCall, NativeScriptResult, array, parse_lua_number, parse_number_arg,
@@ -9,7 +9,7 @@ use parlor_store::native::{
 };
 use redis::Value;
 
-use super::field::{
+use super::counter_field::{
     CounterField, RowPosition, count, encode_counts_frame, mark_left, merge_position, total_share,
     write_counter,
 };
@@ -28,9 +28,9 @@ const FIRST_USER_ARG: usize = 6;
 const ARGS_PER_USER: usize = 8;
 const KEYS_PER_USER: usize = 3;
 
-pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [now, epoch, keep, publish, head, conversation] = step.args_at::<FIRST_USER_ARG>(0)?;
-    let given = UpdateArgs {
+pub(super) fn update_counters(script: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [now, epoch, keep, publish, head, conversation] = script.args_at::<FIRST_USER_ARG>(0)?;
+    let args = UpdateArgs {
         now: parse_number_arg(now)?,
         epoch: parse_number_arg(epoch)?,
         state_ttl_ms: parse_number_arg(keep)? as u64,
@@ -38,10 +38,10 @@ pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptRe
         frame_header: head,
         conversation,
     };
-    let users = step.keys().len() / KEYS_PER_USER;
+    let users = script.keys().len() / KEYS_PER_USER;
     let mut replies = Vec::with_capacity(users);
     for user in 0..users {
-        let done = update_user(step, &given, user)?;
+        let done = update_user(script, &args, user)?;
         replies.push(Value::Int(i64::from(done)));
     }
     Ok(Some(array(replies)))
@@ -49,38 +49,46 @@ pub(super) fn update_counters(step: &mut NativeScriptCall<'_>) -> NativeScriptRe
 
 /// Updates one user; false if the state must be reconciled with the rows first.
 fn update_user(
-    step: &mut NativeScriptCall<'_>,
-    given: &UpdateArgs<'_>,
+    script: &mut NativeScriptCall<'_>,
+    args: &UpdateArgs<'_>,
     user: usize,
 ) -> Result<bool, CommandError> {
-    let [state_key, count_key, total_key] = step.keys_at(user * KEYS_PER_USER)?;
-    let [channel, what, version, position, top, badge, own, muted] =
-        step.args_at::<ARGS_PER_USER>(FIRST_USER_ARG + user * ARGS_PER_USER)?;
+    let [state_key, count_key, total_key] = script.keys_at(user * KEYS_PER_USER)?;
+    let [
+        channel,
+        kind,
+        version,
+        position,
+        last_seq,
+        badge,
+        own,
+        muted,
+    ] = script.args_at::<ARGS_PER_USER>(FIRST_USER_ARG + user * ARGS_PER_USER)?;
     let version = parse_number_arg(version)?;
-    let fields = [&b":epoch"[..], b":total", given.conversation];
-    let held = match step.hmget(state_key, fields) {
-        Ok(held) => held,
+    let fields = [&b":epoch"[..], b":total", args.conversation];
+    let stored = match script.hmget(state_key, fields) {
+        Ok(stored) => stored,
         Err(_) => {
             // The key has a foreign type: delete it.
-            step.del(state_key)?;
+            script.del(state_key)?;
             [None, None, None]
         }
     };
-    let [epoch, total, field] = held;
+    let [epoch, total, field] = stored;
     let mut old = field.as_deref().and_then(CounterField::parse);
-    let unread = field.is_some() && old.is_none();
+    let is_unreadable = field.is_some() && old.is_none();
     let epoch = epoch.as_deref().and_then(parse_lua_number).unwrap_or(-1.0);
     let total = total.as_deref().and_then(parse_lua_number);
-    let Some(total) = total.filter(|_| epoch >= given.epoch && !unread) else {
+    let Some(total) = total.filter(|_| epoch >= args.epoch && !is_unreadable) else {
         // A former membership has no row, so a reconcile would not find its counter.
-        if what == b"left" {
-            step.del(count_key)?;
+        if kind == b"left" {
+            script.del(count_key)?;
         }
         return Ok(false);
     };
     let (before, share_before) = (count(old.as_ref()), total_share(old.as_ref()));
-    let mut new = match what {
-        b"left" => mark_left(old, version, given.now),
+    let mut new = match kind {
+        b"left" => mark_left(old, version, args.now),
         b"sent" => {
             let Some(old) = &mut old else {
                 return Ok(false);
@@ -88,7 +96,7 @@ fn update_user(
             if matches!(old, CounterField::Left { left, .. } if version >= *left) {
                 return Ok(false);
             }
-            old.raise_last_seq(parse_number_arg(top)?);
+            old.raise_last_seq(parse_number_arg(last_seq)?);
             *old
         }
         _ => {
@@ -97,18 +105,18 @@ fn update_user(
                 return Ok(false);
             }
             let position = RowPosition {
-                joined: version,
-                position: parse_number_arg(position)?,
-                top: parse_number_arg(top)?,
-                badge: parse_number_arg(badge)?,
-                own: parse_number_arg(own)?,
-                muted,
+                joined_version: version,
+                position_version: parse_number_arg(position)?,
+                last_seq: parse_number_arg(last_seq)?,
+                badge_seq: parse_number_arg(badge)?,
+                own_after: parse_number_arg(own)?,
+                muted_until: muted,
             };
             merge_position(old, &position)
         }
     };
     if let CounterField::Member(member) = &mut new {
-        member.in_total = member.muted_until <= given.now;
+        member.in_total = member.muted_until <= args.now;
     }
     let written = new.encode();
     if field.as_deref() == Some(&written[..]) {
@@ -121,20 +129,20 @@ fn update_user(
     let mut total_text = Vec::with_capacity(16);
     push_integer(&mut total_text, total_after);
     let fields = [
-        (given.conversation, &written[..]),
+        (args.conversation, &written[..]),
         (&b":total"[..], &total_text[..]),
     ];
-    step.hset(state_key, &fields)?;
-    step.pexpire(state_key, given.state_ttl_ms)?;
+    script.hset(state_key, &fields)?;
+    script.pexpire(state_key, args.state_ttl_ms)?;
     if after != before || field.is_none() {
-        write_counter(step, count_key, after)?;
+        write_counter(script, count_key, after)?;
     }
     if total_after != total {
-        write_counter(step, total_key, total_after)?;
+        write_counter(script, total_key, total_after)?;
     }
     if after != before || total_after != total {
-        let frame = encode_counts_frame(given.frame_header, given.conversation, after, total_after);
-        step.publish(given.publish, channel, &frame);
+        let frame = encode_counts_frame(args.frame_header, args.conversation, after, total_after);
+        script.publish(args.publish, channel, &frame);
     }
     Ok(true)
 }

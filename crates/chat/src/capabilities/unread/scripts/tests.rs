@@ -5,9 +5,12 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::*;
+use super::UPDATE_COUNTERS;
+use crate::context::ChatContext;
+use crate::ids::{ConversationId, UserId};
 use crate::keys::{KeySettings, Keyspace};
 use crate::script_parity::ScriptParity;
+use crate::unread::update::{CounterUpdate, run_updates, update_call};
 
 const HISTORIES: u64 = 1_000;
 
@@ -18,7 +21,7 @@ struct Row {
     version: u64,
     joined: u64,
     joined_seq: u64,
-    position: u64,
+    position_version: u64,
     last: u64,
     badge: u64,
     own: u64,
@@ -26,13 +29,13 @@ struct Row {
 }
 
 impl Row {
-    fn placed(&self) -> CounterUpdate {
+    fn position(&self) -> CounterUpdate {
         CounterUpdate::Position {
             joined_version: self.joined,
-            position_version: self.position,
-            top: self.last,
-            badge: self.badge,
-            own: self.own,
+            position_version: self.position_version,
+            last_seq: self.last,
+            badge_seq: self.badge,
+            own_after: self.own,
             muted_until: self.muted_until,
         }
     }
@@ -50,7 +53,7 @@ impl Row {
                 last: self.last,
                 ..Self::default()
             };
-            return Some(self.placed());
+            return Some(self.position());
         }
         match rng.random_range(0..10) {
             0..4 => {
@@ -63,24 +66,24 @@ impl Row {
             4 => {
                 self.last += 1;
                 (self.badge, self.own) = (self.last, 0);
-                self.position += 1;
+                self.position_version += 1;
                 Some(CounterUpdate::MessageByUser {
                     joined_version: self.joined,
-                    position_version: self.position,
+                    position_version: self.position_version,
                     seq: self.last,
-                    top: self.last,
+                    last_seq: self.last,
                 })
             }
             5..7 => {
                 (self.badge, self.own) = (rng.random_range(self.badge..=self.last), 0);
-                self.position += 1;
-                Some(self.placed())
+                self.position_version += 1;
+                Some(self.position())
             }
             7 => {
                 self.badge = rng.random_range(self.joined_seq..=self.badge);
                 self.own = rng.random_range(0..=self.last - self.badge);
-                self.position += 1;
-                Some(self.placed())
+                self.position_version += 1;
+                Some(self.position())
             }
             8 => {
                 self.muted_until = if rng.random_bool(0.5) {
@@ -88,8 +91,8 @@ impl Row {
                 } else {
                     0
                 };
-                self.position += 1;
-                Some(self.placed())
+                self.position_version += 1;
+                Some(self.position())
             }
             _ => {
                 self.version += 1;
@@ -109,7 +112,7 @@ impl Row {
         }
     }
 
-    fn share(&self) -> u64 {
+    fn total_share(&self) -> u64 {
         if self.muted_until > 0 {
             0
         } else {
@@ -119,7 +122,7 @@ impl Row {
 }
 
 #[tokio::test]
-async fn the_order_of_steps_does_not_matter() {
+async fn the_order_of_updates_does_not_matter() {
     let store = Store::open(StoreOptions {
         strict: true,
         ..StoreOptions::default()
@@ -132,14 +135,18 @@ async fn the_order_of_steps_does_not_matter() {
         let mut rng = StdRng::seed_from_u64(seed);
         let user = UserId::new(format!("u{seed}")).expect("an id");
         let mut rows = [Row::default(); 2];
-        let mut steps = Vec::new();
+        let mut updates = Vec::new();
         for _ in 0..30 {
             let at = rng.random_range(0..2);
-            let step = rows[at].change(&mut rng);
+            let update = rows[at].change(&mut rng);
             let twice = if rng.random_bool(0.5) { 2 } else { 1 };
-            steps.extend(step.into_iter().flat_map(|step| vec![(at, step); twice]));
+            updates.extend(
+                update
+                    .into_iter()
+                    .flat_map(|update| vec![(at, update); twice]),
+            );
         }
-        steps.shuffle(&mut rng);
+        updates.shuffle(&mut rng);
         let state = keys.unread_state(&user);
         let warm = redis::cmd("HSET")
             .arg(&state)
@@ -149,19 +156,19 @@ async fn the_order_of_steps_does_not_matter() {
             .arg(0)
             .take();
         warm.exec_async(&mut store.clone()).await.expect("written");
-        for (at, step) in steps {
-            let cold = run_updates(&ctx, &conversations[at], &[(&user, step)]).await;
-            if !cold.expect("a step").is_empty() {
+        for (at, update) in updates {
+            let cold = run_updates(&ctx, &conversations[at], &[(&user, update)]).await;
+            if !cold.expect("an update").is_empty() {
                 // The state cannot take the update, so the position of the row is applied instead.
                 let row = &rows[at];
-                let step = match row.member {
-                    true => row.placed(),
+                let update = match row.member {
+                    true => row.position(),
                     false => CounterUpdate::Left {
                         members_version: row.version,
                     },
                 };
-                let cold = run_updates(&ctx, &conversations[at], &[(&user, step)]).await;
-                assert_eq!(cold.expect("a step"), [] as [&UserId; 0], "{seed}");
+                let cold = run_updates(&ctx, &conversations[at], &[(&user, update)]).await;
+                assert_eq!(cold.expect("an update"), [] as [&UserId; 0], "{seed}");
             }
         }
         let mut names = conversations
@@ -169,18 +176,18 @@ async fn the_order_of_steps_does_not_matter() {
             .map(|id| keys.unread(&user, id))
             .to_vec();
         names.push(keys.unread_total(&user));
-        let shown = redis::cmd("MGET").arg(names).take();
-        let shown: Vec<Option<u64>> = shown
+        let counters = redis::cmd("MGET").arg(names).take();
+        let counters: Vec<Option<u64>> = counters
             .query_async(&mut store.clone())
             .await
             .expect("numbers");
         let counts = [
             rows[0].count(),
             rows[1].count(),
-            rows[0].share() + rows[1].share(),
+            rows[0].total_share() + rows[1].total_share(),
         ];
         assert_eq!(
-            shown,
+            counters,
             counts.map(|count| (count > 0).then_some(count)),
             "{seed}"
         );
@@ -202,26 +209,27 @@ fn some_field(rng: &mut StdRng, now: u64) -> Option<String> {
     }
 }
 
-fn some_step(rng: &mut StdRng, now: u64) -> CounterUpdate {
+fn some_update(rng: &mut StdRng, now: u64) -> CounterUpdate {
     let mut n = || rng.random_range(0..8);
-    let (joined_version, position_version, top, badge, own) = (n(), n(), n(), n(), n() / 2);
+    let (joined_version, position_version, last_seq, badge_seq, own_after) =
+        (n(), n(), n(), n(), n() / 2);
     match rng.random_range(0..6) {
         0..2 => CounterUpdate::MessageByOther {
             members_version: joined_version,
-            seq: top,
+            seq: last_seq,
         },
         2 => CounterUpdate::MessageByUser {
             joined_version,
             position_version,
-            seq: badge,
-            top,
+            seq: badge_seq,
+            last_seq,
         },
         3..5 => CounterUpdate::Position {
             joined_version,
             position_version,
-            top,
-            badge,
-            own,
+            last_seq,
+            badge_seq,
+            own_after,
             muted_until: [0, now, now + 9][rng.random_range(0..3)],
         },
         _ => CounterUpdate::Left {
@@ -231,12 +239,12 @@ fn some_step(rng: &mut StdRng, now: u64) -> CounterUpdate {
 }
 
 #[tokio::test]
-async fn the_step_in_rust_does_what_the_script_does() {
+async fn the_native_script_does_what_the_lua_script_does() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut stores = ScriptParity::open(&clock).await;
     let keys = Keyspace::new(KeySettings::default(), false).expect("the defaults are valid");
-    let ctx = ChatContext::new(twins.store().clone(), keys.clone());
-    let epoch = *twins.store().epoch().borrow();
+    let ctx = ChatContext::new(stores.store().clone(), keys.clone());
+    let epoch = *stores.store().epoch().borrow();
     let conversation = ConversationId::new("c").expect("an id");
     for seed in 0..500 {
         let rng = &mut StdRng::seed_from_u64(seed);
@@ -247,15 +255,16 @@ async fn the_step_in_rust_does_what_the_script_does() {
         for user in &users {
             let state = keys.unread_state(user);
             if rng.random_bool(0.05) {
-                twins
+                stores
                     .run_on_both(redis::cmd("SET").arg(&state).arg("x"))
                     .await;
                 continue;
             }
-            let held = [epoch.to_string(), (epoch + 1).to_string(), "x".to_owned()];
-            let held = &held[rng.random_range(0..12).min(2) % 3 * usize::from(seed % 3 == 0)];
+            let epoch_texts = [epoch.to_string(), (epoch + 1).to_string(), "x".to_owned()];
+            let epoch_text =
+                &epoch_texts[rng.random_range(0..12).min(2) % 3 * usize::from(seed % 3 == 0)];
             let mut set = redis::cmd("HSET");
-            set.arg(&state).arg(":epoch").arg(held);
+            set.arg(&state).arg(":epoch").arg(epoch_text);
             if rng.random_bool(0.9) {
                 set.arg(":total")
                     .arg(["0", "3", "-2", "x", "12"][rng.random_range(0..5)]);
@@ -263,18 +272,18 @@ async fn the_step_in_rust_does_what_the_script_does() {
             if let Some(field) = some_field(rng, now) {
                 set.arg(&conversation).arg(field);
             }
-            twins.run_on_both(&set).await;
+            stores.run_on_both(&set).await;
         }
         for _ in 0..4 {
-            let steps: Vec<_> = users
+            let updates: Vec<_> = users
                 .iter()
-                .map(|user| (user, some_step(rng, now)))
+                .map(|user| (user, some_update(rng, now)))
                 .collect();
-            let call = update_call(&ctx, &conversation, &steps);
-            let what = format!("seed {seed}: {steps:?}");
-            twins.assert_same(&UPDATE_COUNTERS, call, &what).await;
+            let call = update_call(&ctx, &conversation, &updates);
+            let what = format!("seed {seed}: {updates:?}");
+            stores.assert_same(&UPDATE_COUNTERS, call, &what).await;
         }
-        twins.run_on_both(&redis::cmd("FLUSHALL")).await;
+        stores.run_on_both(&redis::cmd("FLUSHALL")).await;
         clock.advance(std::time::Duration::from_millis(3));
     }
 }

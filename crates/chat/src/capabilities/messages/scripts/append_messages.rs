@@ -9,13 +9,13 @@ use parlor_store::native::{
 };
 use redis::Value;
 
+use crate::messages::encode::MESSAGE_FRAME_HEADER_LEN;
+
 const FIRST_TYPING_KEY: usize = 6;
 const FIRST_MESSAGE_ARG: usize = 11;
 const ARGS_PER_MESSAGE: usize = 6;
 /// Index of the last list entry that is kept, the hundredth one.
 const LAST_LIST_INDEX: &[u8] = b"99";
-/// Length of the frame header: version, kind, `seq`, `rev`. The JSON of the message follows.
-const FRAME_HEAD: usize = 18;
 
 /// Watermark while the script runs.
 struct Watermark {
@@ -24,16 +24,16 @@ struct Watermark {
     changed: bool,
 }
 
-pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [top_key, list, members, version, ..] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
+pub(super) fn append_messages(script: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [top_key, list, members, version, ..] = script.keys_at::<FIRST_TYPING_KEY>(0)?;
     let [epoch, _, read_rev, start, expected, list_ttl, top_ttl, ..] =
-        step.args_at::<FIRST_MESSAGE_ARG>(0)?;
-    let messages = (step.args().len() - FIRST_MESSAGE_ARG) / ARGS_PER_MESSAGE;
+        script.args_at::<FIRST_MESSAGE_ARG>(0)?;
+    let messages = (script.args().len() - FIRST_MESSAGE_ARG) / ARGS_PER_MESSAGE;
     let read_rev = parse_number_arg(read_rev)?;
-    let value = step.get(top_key)?.map(|it| it.to_vec());
-    let held = parse_watermark(value.as_deref());
-    let known = held.is_some_and(|(_, held, _)| held == epoch);
-    let (seq, rev) = held.map_or((0.0, 0.0), |(seq, _, rev)| (seq, rev));
+    let value = script.get(top_key)?.map(|it| it.to_vec());
+    let stored = parse_watermark(value.as_deref());
+    let known = stored.is_some_and(|(_, stored_epoch, _)| stored_epoch == epoch);
+    let (seq, rev) = stored.map_or((0.0, 0.0), |(seq, _, rev)| (seq, rev));
     let mut top = Watermark {
         seq,
         rev,
@@ -49,7 +49,7 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
         let last = match messages {
             0 => start,
             _ => parse_number_arg(
-                step.args_at::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0],
+                script.args_at::<1>(FIRST_MESSAGE_ARG + (messages - 1) * ARGS_PER_MESSAGE)?[0],
             )?,
         };
         top = Watermark {
@@ -57,42 +57,51 @@ pub(super) fn append(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
             rev: read_rev,
             changed: true,
         };
-        step.del(list)?;
+        script.del(list)?;
     }
-    let state = apply_messages(step, &mut top, messages, read_rev)?;
+    let state = apply_messages(script, &mut top, messages, read_rev)?;
     if top.changed {
-        if step.call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX]).is_err() {
-            step.del(list)?;
+        if script
+            .call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX])
+            .is_err()
+        {
+            script.del(list)?;
         }
         // The list need not be on disk, because it can be refilled from the database.
-        step.set_memory_only(list)?;
-        step.pexpire(list, parse_number_arg(list_ttl)? as u64)?;
+        script.set_memory_only(list)?;
+        script.pexpire(list, parse_number_arg(list_ttl)? as u64)?;
         let mut text = format_number(top.seq);
         text.push(b'|');
         text.extend_from_slice(epoch);
         text.push(b'|');
         push_integer(&mut text, top.rev);
-        step.set(top_key, &text, Some(parse_number_arg(top_ttl)? as u64))?;
+        script.set(top_key, &text, Some(parse_number_arg(top_ttl)? as u64))?;
     }
-    let differs = !expected.is_empty()
-        && (step.get(version)?.as_deref() != Some(expected) || !step.exists(members)?);
-    let list_missing = !step.exists(list)?;
-    Ok(Some(encode_reply(state, top.seq, list_missing, differs)))
+    let participants_missing = !expected.is_empty()
+        && (script.get(version)?.as_deref() != Some(expected) || !script.exists(members)?);
+    let list_missing = !script.exists(list)?;
+    Ok(Some(encode_reply(
+        state,
+        top.seq,
+        list_missing,
+        participants_missing,
+    )))
 }
 
 /// Applies the messages after the watermark.
 fn apply_messages(
-    step: &mut NativeScriptCall<'_>,
+    script: &mut NativeScriptCall<'_>,
     top: &mut Watermark,
     messages: usize,
     read_rev: f64,
 ) -> Result<&'static str, CommandError> {
-    let list = step.keys_at::<FIRST_TYPING_KEY>(0)?[1];
-    let [.., publish, channel, event_channel, event_end] = step.args_at::<FIRST_MESSAGE_ARG>(0)?;
-    let typers = TypingKeysPresent::read(step)?;
+    let list = script.keys_at::<FIRST_TYPING_KEY>(0)?[1];
+    let [.., publish, channel, event_channel, event_end] =
+        script.args_at::<FIRST_MESSAGE_ARG>(0)?;
+    let typing = TypingKeysPresent::read(script)?;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
-            step.args_at::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
+            script.args_at::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
         let seq = parse_number_arg(seq)?;
         if seq > top.seq + 1.0 {
             return Ok("GAP");
@@ -102,26 +111,26 @@ fn apply_messages(
         }
         if read_rev < top.rev {
             // The messages were read before a change that is already published, perhaps a change of this message.
-            step.del(list)?;
+            script.del(list)?;
         } else {
-            let message = frame.get(FRAME_HEAD..frame.len().saturating_sub(1));
+            let message = frame.get(MESSAGE_FRAME_HEADER_LEN..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
             // Message 1 alone is a complete list, so the list may be created. Otherwise only an existing list is
             // extended.
             let push: &[u8] = if top.seq == 0.0 { b"LPUSH" } else { b"LPUSHX" };
-            if step.call(&[push, list, &entry]).is_err() {
+            if script.call(&[push, list, &entry]).is_err() {
                 // The key has a foreign type: delete it.
-                step.del(list)?;
+                script.del(list)?;
             }
         }
         if !stopped.is_empty() {
-            let [typing_key] = step.keys_at(FIRST_TYPING_KEY + nth)?;
-            if stop_typing(step, typers, typing_key, sender)? {
-                step.publish(publish, channel, stopped);
+            let [typing_key] = script.keys_at(FIRST_TYPING_KEY + nth)?;
+            if stop_typing(script, typing, typing_key, sender)? {
+                script.publish(publish, channel, stopped);
             }
         }
-        step.publish(publish, channel, frame);
-        step.publish(
+        script.publish(publish, channel, frame);
+        script.publish(
             b"PUBLISH",
             event_channel,
             &[event_start, event_end].concat(),
@@ -140,40 +149,40 @@ struct TypingKeysPresent {
 }
 
 impl TypingKeysPresent {
-    fn read(step: &mut NativeScriptCall<'_>) -> Result<Self, CommandError> {
-        let [.., index, names] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
+    fn read(script: &mut NativeScriptCall<'_>) -> Result<Self, CommandError> {
+        let [.., index, names] = script.keys_at::<FIRST_TYPING_KEY>(0)?;
         Ok(Self {
-            index_exists: step.exists(index)?,
-            names_exist: step.exists(names)?,
+            index_exists: script.exists(index)?,
+            names_exist: script.exists(names)?,
         })
     }
 }
 
 /// Deletes the typing keys of the sender. Returns whether the sender was typing.
 fn stop_typing(
-    step: &mut NativeScriptCall<'_>,
-    typers: TypingKeysPresent,
+    script: &mut NativeScriptCall<'_>,
+    typing: TypingKeysPresent,
     typing_key: &[u8],
     user: &[u8],
 ) -> Result<bool, CommandError> {
-    let [.., index, names] = step.keys_at::<FIRST_TYPING_KEY>(0)?;
-    let now = parse_number_arg(step.args_at::<2>(0)?[1])?;
-    let ends = match typers.index_exists {
-        true => step.call(&[b"ZSCORE", index, user])?,
+    let [.., index, names] = script.keys_at::<FIRST_TYPING_KEY>(0)?;
+    let now = parse_number_arg(script.args_at::<2>(0)?[1])?;
+    let ends = match typing.index_exists {
+        true => script.call(&[b"ZSCORE", index, user])?,
         false => Value::Nil,
     };
     let ends = match &ends {
         Value::BulkString(score) => parse_lua_number(score).unwrap_or_default(),
         _ => 0.0,
     };
-    let shown = step.del(typing_key)?;
-    if typers.index_exists {
-        step.call(&[b"ZREM", index, user])?;
+    let was_shown = script.del(typing_key)?;
+    if typing.index_exists {
+        script.call(&[b"ZREM", index, user])?;
     }
-    if typers.names_exist {
-        step.call(&[b"HDEL", names, user])?;
+    if typing.names_exist {
+        script.call(&[b"HDEL", names, user])?;
     }
-    Ok(ends > now || shown)
+    Ok(ends > now || was_shown)
 }
 
 /// Parses the watermark: applied `seq`, epoch, published `rev`. `None` if the value is malformed.
@@ -191,11 +200,14 @@ fn format_number(number: f64) -> Vec<u8> {
     text
 }
 
-fn encode_reply(state: &str, top: f64, list_missing: bool, differs: bool) -> Value {
+fn encode_reply(state: &str, top: f64, list_missing: bool, participants_missing: bool) -> Value {
     array([
         Value::BulkString(state.into()),
         Value::BulkString(format_number(top)),
         Value::Int(i64::from(list_missing)),
-        Value::Int(i64::from(differs)),
+        Value::Int(i64::from(participants_missing)),
     ])
 }
+
+#[cfg(test)]
+mod tests;

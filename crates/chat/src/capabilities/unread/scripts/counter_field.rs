@@ -1,41 +1,43 @@
 //! Native version of `counter_field.lua`: parses, merges and encodes one field of the unread state.
 //!
-//! Invariant: the native version does what the script does, line by line. Numbers are floats, as in Lua.
+//! Invariants:
+//! 1. The native version does what the script does, line by line. Numbers are floats, as in Lua.
 
 use parlor_store::native::{CommandError, NativeScriptCall, parse_digits, push_integer};
 
 /// A parsed field of the unread state.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum CounterField {
+pub(in crate::capabilities::unread) enum CounterField {
     Left { left: f64, at: f64, top: f64 },
     Member(MemberField),
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct MemberField {
-    pub(super) joined_version: f64,
-    position_version: f64,
-    pub(super) last_seq: f64,
-    badge_seq: f64,
-    own_after: f64,
-    pub(super) muted_until: f64,
+pub(in crate::capabilities::unread) struct MemberField {
+    pub joined_version: f64,
+    pub position_version: f64,
+    pub last_seq: f64,
+    pub badge_seq: f64,
+    pub own_after: f64,
+    pub muted_until: f64,
     mute_version: f64,
-    pub(super) in_total: bool,
+    pub in_total: bool,
 }
 
 /// Position from the member's row.
 pub(super) struct RowPosition {
-    pub(super) joined: f64,
-    pub(super) position: f64,
-    pub(super) top: f64,
-    pub(super) badge: f64,
-    pub(super) own: f64,
-    pub(super) muted: Option<f64>,
+    pub(super) joined_version: f64,
+    pub(super) position_version: f64,
+    pub(super) last_seq: f64,
+    pub(super) badge_seq: f64,
+    pub(super) own_after: f64,
+    /// End of the mute; `None` if the update does not change it.
+    pub(super) muted_until: Option<f64>,
 }
 
 impl CounterField {
     /// Parses a field; `None` if it has another version.
-    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+    pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"1|")?;
         if let Some(left) = text.strip_prefix(b"left|") {
             let [left, at, top] = parse_numbers(left)?;
@@ -110,7 +112,7 @@ fn parse_numbers<const N: usize>(text: &[u8]) -> Option<[f64; N]> {
     parts.next().is_none().then_some(numbers)
 }
 
-pub(super) fn count(field: Option<&CounterField>) -> f64 {
+pub(in crate::capabilities::unread) fn count(field: Option<&CounterField>) -> f64 {
     match field {
         Some(CounterField::Member(it)) => (it.last_seq - it.badge_seq - it.own_after).max(0.0),
         _ => 0.0,
@@ -127,37 +129,37 @@ pub(super) fn total_share(field: Option<&CounterField>) -> f64 {
 
 /// Merges a position of the row into a field. A position of an older membership is ignored, and one of a newer
 /// membership replaces the field.
-pub(super) fn merge_position(old: Option<CounterField>, step: &RowPosition) -> CounterField {
-    let top = old.map_or(step.top, |old| step.top.max(old.last_seq()));
-    let same = match old {
-        Some(CounterField::Left { left, .. }) if step.joined < left => {
-            return old.expect("it is there");
+pub(super) fn merge_position(old: Option<CounterField>, row: &RowPosition) -> CounterField {
+    let last_seq = old.map_or(row.last_seq, |old| row.last_seq.max(old.last_seq()));
+    let same_membership = match old {
+        Some(left @ CounterField::Left { left: version, .. }) if row.joined_version < version => {
+            return left;
         }
-        Some(CounterField::Member(it)) if step.joined < it.joined_version => {
+        Some(CounterField::Member(it)) if row.joined_version < it.joined_version => {
             return CounterField::Member(it);
         }
-        Some(CounterField::Member(it)) if step.joined == it.joined_version => Some(it),
+        Some(CounterField::Member(it)) if row.joined_version == it.joined_version => Some(it),
         _ => None,
     };
-    let mut new = same.unwrap_or(MemberField {
-        joined_version: step.joined,
-        position_version: step.position,
-        last_seq: top,
-        badge_seq: step.badge,
-        own_after: step.own,
+    let mut new = same_membership.unwrap_or(MemberField {
+        joined_version: row.joined_version,
+        position_version: row.position_version,
+        last_seq,
+        badge_seq: row.badge_seq,
+        own_after: row.own_after,
         muted_until: 0.0,
         mute_version: 0.0,
         in_total: false,
     });
-    new.last_seq = top;
-    if step.position > new.position_version {
-        (new.position_version, new.badge_seq, new.own_after) =
-            (step.position, step.badge, step.own);
+    new.last_seq = last_seq;
+    if row.position_version > new.position_version {
+        new.position_version = row.position_version;
+        (new.badge_seq, new.own_after) = (row.badge_seq, row.own_after);
     }
-    if let Some(muted) = step.muted
-        && (step.position > new.mute_version || same.is_none())
+    if let Some(muted_until) = row.muted_until
+        && (row.position_version > new.mute_version || same_membership.is_none())
     {
-        (new.muted_until, new.mute_version) = (muted, step.position);
+        (new.muted_until, new.mute_version) = (muted_until, row.position_version);
     }
     CounterField::Member(new)
 }
@@ -165,7 +167,7 @@ pub(super) fn merge_position(old: Option<CounterField>, step: &RowPosition) -> C
 /// Marks the membership as ended. Later updates of this or an older membership are ignored.
 pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> CounterField {
     match old {
-        Some(CounterField::Left { left, .. }) if left >= version => old.expect("it is there"),
+        Some(field @ CounterField::Left { left, .. }) if left >= version => field,
         Some(CounterField::Member(it)) if it.joined_version > version => CounterField::Member(it),
         _ => CounterField::Left {
             left: version,
@@ -177,16 +179,16 @@ pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> Co
 
 /// Writes a documented counter. The key is deleted at 0.
 pub(super) fn write_counter(
-    step: &mut NativeScriptCall<'_>,
+    script: &mut NativeScriptCall<'_>,
     key: &[u8],
     number: f64,
 ) -> Result<(), CommandError> {
     if number > 0.0 {
         let mut text = Vec::with_capacity(16);
         push_integer(&mut text, number);
-        step.set(key, &text, None)
+        script.set(key, &text, None)
     } else {
-        step.del(key).map(drop)
+        script.del(key).map(drop)
     }
 }
 
