@@ -10,8 +10,8 @@ use parlor_store::native::{
 use redis::Value;
 
 use super::field::{
-    CounterField, RowPosition, count, encode_counts_frame, mark_left, merge_position, total_share,
-    write_counter,
+    CounterField, RowPosition, change_total, count, encode_counts_frame, mark_left, merge_position,
+    read_counter, total_share, write_counter,
 };
 
 /// Arguments shared by all users of a call.
@@ -74,6 +74,10 @@ fn update_user(
     let Some(total) = total.filter(|_| epoch >= given.epoch && !unread) else {
         // A former membership has no row, so a reconcile would not find its counter.
         if what == b"left" {
+            let shown = read_counter(step, count_key);
+            if field.is_none() && shown > 0.0 {
+                change_total(step, total_key, shown, 0.0)?;
+            }
             step.del(count_key)?;
         }
         return Ok(false);
@@ -126,11 +130,17 @@ fn update_user(
     ];
     step.hset(state_key, &fields)?;
     step.pexpire(state_key, given.state_ttl_ms)?;
+    // The count of another service, which this one replaces, is part of the total.
+    let is_counted = matches!(new, CounterField::Member(member) if member.in_total);
+    let replaced = match field.is_none() && is_counted {
+        true => read_counter(step, count_key),
+        false => 0.0,
+    };
     if after != before || field.is_none() {
         write_counter(step, count_key, after)?;
     }
-    if total_after != total {
-        write_counter(step, total_key, total_after)?;
+    if total_after != total + replaced {
+        change_total(step, total_key, total + replaced, total_after)?;
     }
     if after != before || total_after != total {
         let frame = encode_counts_frame(given.frame_header, given.conversation, after, total_after);

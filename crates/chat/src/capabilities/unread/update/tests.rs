@@ -264,6 +264,17 @@ async fn the_step_in_rust_does_what_the_script_does() {
                 set.arg(&conversation).arg(field);
             }
             twins.run_on_both(&set).await;
+            for key in [keys.unread(user, &conversation), keys.unread_total(user)] {
+                if let Some(value) = ["2", "40", "x", "-1"].get(rng.random_range(0..8)) {
+                    twins
+                        .run_on_both(redis::cmd("SET").arg(&key).arg(value))
+                        .await;
+                } else if rng.random_bool(0.05) {
+                    twins
+                        .run_on_both(redis::cmd("RPUSH").arg(&key).arg("x"))
+                        .await;
+                }
+            }
         }
         for _ in 0..4 {
             let steps: Vec<_> = users
