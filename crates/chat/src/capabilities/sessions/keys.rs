@@ -5,7 +5,8 @@
 
 use crate::ids::UserId;
 use crate::keys::{
-    Key, KeyGroup, KeyKind, KeyLayout, SchemaSource, KeySpec, KeyTtl, Keyspace, SessionLayout, TtlName,
+    Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, SchemaSource, SessionLayout,
+    TtlName,
 };
 
 /// The keys of sessions.

@@ -1,7 +1,9 @@
 //! Sending: validation, duplicates and the rate limit.
 
 use parlor_chat::api::error_code::ErrorCode;
-use parlor_chat::messages::{NewMessage, Sent};
+use parlor_chat::api::operation::Operation;
+use parlor_chat::ids::ConversationId;
+use parlor_chat::messages::{ListMessages, NewMessage, Sent};
 use serde_json::{Value, json};
 
 use super::fixture::{World, c1, person, text};
@@ -202,7 +204,7 @@ async fn rejected_and_repeated_messages_do_not_count_against_the_limit(mut world
 
 /// Mallory and the conversation `elsewhere` have no rows: another service counts and lists their messages.
 async fn counters_and_lists_without_rows_stay_as_another_service_wrote_them(world: World) {
-    let elsewhere = parlor_chat::ids::ConversationId::new("elsewhere").unwrap();
+    let elsewhere = ConversationId::new("elsewhere").unwrap();
     let list = world.keys.recent_list(&elsewhere);
     let counter = world.keys.message_counter(&super::fixture::user("mallory"));
     let mut pipe = redis::pipe();
@@ -216,17 +218,17 @@ async fn counters_and_lists_without_rows_stay_as_another_service_wrote_them(worl
     pipe.exec_async(&mut world.store.clone()).await.unwrap();
     assert_eq!(
         send(&world, "mallory", text("x")).await,
-        Err(Code::NotAMember)
+        Err(ErrorCode::NotAMember)
     );
     let messages = world.nodes[0].messages();
     let sent = messages.send(&person("alice"), &elsewhere, text("x")).await;
-    assert_eq!(sent.unwrap_err().code(), Code::NotAMember);
-    let page = parlor_chat::messages::ListMessages {
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::NotAMember);
+    let page = ListMessages {
         conversation_id: "elsewhere".to_owned(),
         ..Default::default()
     };
-    let page = parlor_chat::api::operation::Operation::run(page, &world.nodes[0], &person("alice"));
-    assert!(page.await.is_err());
+    let listed = page.run(&world.nodes[0], &person("alice")).await;
+    assert_eq!(listed.unwrap_err().code(), ErrorCode::NotAMember);
     let mut pipe = redis::pipe();
     pipe.cmd("GET").arg(&counter).cmd("PTTL").arg(&counter);
     pipe.cmd("LRANGE")

@@ -92,7 +92,10 @@ async fn a_block_of_another_service_survives_its_hash(fixture: SessionsFixture) 
     hset(&fixture, "alice", &BLOCK).await;
     for name in ["u12", "alice"] {
         let caller = fixture.caller(name);
-        assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionBlocked));
+        assert_eq!(
+            check(&fixture, &caller).await,
+            Some(ErrorCode::SessionBlocked)
+        );
         let expected = [
             ("active", "false"),
             ("device_id", "x"),
@@ -104,28 +107,43 @@ async fn a_block_of_another_service_survives_its_hash(fixture: SessionsFixture) 
     }
     let alice = fixture.caller("alice");
     fixture.run_as_other_service("DEL", "alice", &[]).await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     assert_eq!(fixture.hash("alice").await["status"], "blocked");
     fixture.advance(WEEK + SESSION_CACHE_TTL).await;
     assert!(fixture.hash("alice").await.is_empty());
     let alice = fixture.caller("alice");
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     lose_data(&fixture).await;
     let begin = fixture.nodes[0].begin(&alice, None).await;
     assert_eq!(code(begin), Some(ErrorCode::SessionBlocked));
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
 }
 
 async fn a_service_lifts_its_own_block_and_a_new_login_does_not(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     hset(&fixture, "alice", &["active", "false"]).await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     hset(&fixture, "alice", &["active", "true"]).await;
     assert_eq!(check(&fixture, &alice).await, None);
     assert_eq!(fixture.hash("alice").await["status"], "login");
 
     hset(&fixture, "alice", &["status", "blocked", "active", "false"]).await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     let later = (fixture.now().as_millis() + 5).to_string();
     let login = [
         "device_id",
@@ -138,7 +156,10 @@ async fn a_service_lifts_its_own_block_and_a_new_login_does_not(fixture: Session
         "true",
     ];
     hset(&fixture, "alice", &login).await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     let hash = fixture.hash("alice").await;
     assert_eq!(
         (&*hash["status"], &*hash["active"], &*hash["device_id"]),
@@ -148,7 +169,10 @@ async fn a_service_lifts_its_own_block_and_a_new_login_does_not(fixture: Session
     // The block is in the row, so an old hash of a store that is restored does not lift it.
     hset(&fixture, "alice", &["status", "login", "active", "true"]).await;
     fixture.raise_epoch().await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
 
     hset(&fixture, "alice", &["active", "true"]).await;
     assert_eq!(check(&fixture, &alice).await, None);
@@ -162,7 +186,10 @@ async fn a_service_lifts_its_own_block_and_a_new_login_does_not(fixture: Session
 async fn a_service_that_uses_one_field_lifts_its_block_with_this_field(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     hset(&fixture, "alice", &["status", "blocked"]).await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     hset(&fixture, "alice", &["status", "login"]).await;
     assert_eq!(check(&fixture, &alice).await, None);
 }
@@ -174,7 +201,10 @@ async fn an_admin_lifts_the_block_of_another_service(fixture: SessionsFixture) {
         log_in_elsewhere(&fixture, name, Duration::ZERO).await;
         hset(&fixture, name, &["active", "false"]).await;
         if has_checked {
-            assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionBlocked));
+            assert_eq!(
+                check(&fixture, &caller).await,
+                Some(ErrorCode::SessionBlocked)
+            );
         }
         let session = fixture.nodes[0].unblock(&user(name)).await.unwrap();
         assert_eq!(session.status, SessionStatus::Login);
@@ -190,7 +220,10 @@ async fn many_blocks_of_another_service_are_lifted_at_once(fixture: SessionsFixt
         log_in_elsewhere(&fixture, name, Duration::ZERO).await;
         hset(&fixture, name, &["active", "false"]).await;
         let caller = fixture.caller(name);
-        assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionBlocked));
+        assert_eq!(
+            check(&fixture, &caller).await,
+            Some(ErrorCode::SessionBlocked)
+        );
     }
     // This block is made in Parlor.
     fixture.nodes[0].block(&user("u3"), None).await.unwrap();
@@ -217,7 +250,10 @@ async fn a_block_made_in_parlor_is_restored_in_the_hash(fixture: SessionsFixture
     ];
     for written in changes {
         hset(&fixture, "alice", written).await;
-        assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+        assert_eq!(
+            check(&fixture, &alice).await,
+            Some(ErrorCode::SessionBlocked)
+        );
         let hash = fixture.hash("alice").await;
         assert_eq!(
             (&*hash["status"], &*hash["active"]),
@@ -265,9 +301,15 @@ async fn a_session_of_another_service_is_adopted(fixture: SessionsFixture) {
     );
     // A logout by the other service ends it.
     fixture.run_as_other_service("DEL", "u12", &[]).await;
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionExpired)
+    );
     lose_user(&fixture, "u12").await;
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionExpired)
+    );
 }
 
 /// Removes the keys of a user, as a store does that has lost its data.
@@ -375,7 +417,10 @@ async fn a_profile_without_a_device_is_left_alone(fixture: SessionsFixture) {
     .await;
     let profile = fixture.hash("u14").await;
     let caller = fixture.caller("u14");
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionExpired)
+    );
     fixture.nodes[0]
         .begin(&caller, Some("phone"))
         .await
@@ -385,14 +430,23 @@ async fn a_profile_without_a_device_is_left_alone(fixture: SessionsFixture) {
         fixture.advance(Duration::from_secs(40)).await;
     }
     fixture.nodes[0].block(&user("u14"), None).await.unwrap();
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     let session = fixture.nodes[0].unblock(&user("u14")).await.unwrap();
     assert_eq!(session.device_id.as_str(), "phone");
     assert_eq!(check(&fixture, &caller).await, None);
     fixture.nodes[0].end(&user("u14")).await.unwrap();
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionExpired)
+    );
     fixture.raise_epoch().await;
-    assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+    assert_eq!(
+        check(&fixture, &caller).await,
+        Some(ErrorCode::SessionExpired)
+    );
     assert_eq!(fixture.hash("u14").await, profile);
     assert_eq!(ttl_ms(&fixture, "u14").await, -1);
 }
@@ -405,7 +459,10 @@ async fn fields_of_other_services_stay_in_a_session_hash(fixture: SessionsFixtur
     assert_eq!((&*hash["theme"], &*hash["device_id"]), ("dark", "phone"));
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture.raise_epoch().await;
-    assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionBlocked));
+    assert_eq!(
+        check(&fixture, &alice).await,
+        Some(ErrorCode::SessionBlocked)
+    );
     assert_eq!(fixture.hash("alice").await["theme"], "dark");
     fixture.nodes[0].unblock(&user("alice")).await.unwrap();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
@@ -424,7 +481,10 @@ async fn a_hash_without_ttl_keeps_none_and_its_session_expires(fixture: Sessions
     assert_eq!(ttl_ms(&fixture, "alice").await, -1);
     fixture.advance(WEEK).await;
     for _ in 0..2 {
-        assert_eq!(check(&fixture, &alice).await, Some(ErrorCode::SessionExpired));
+        assert_eq!(
+            check(&fixture, &alice).await,
+            Some(ErrorCode::SessionExpired)
+        );
     }
     assert_eq!(fixture.hash("alice").await["device_id"], "iPhone_12_ABC123");
 }
@@ -443,12 +503,18 @@ async fn sessions_can_be_stored_in_rows_only() {
             let caller = fixture.caller_with_session(name).await;
             assert_eq!(check(&fixture, &caller).await, None);
             fixture.nodes[0].block(&user(name), None).await.unwrap();
-            assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionBlocked));
+            assert_eq!(
+                check(&fixture, &caller).await,
+                Some(ErrorCode::SessionBlocked)
+            );
             fixture.nodes[0].unblock(&user(name)).await.unwrap();
             fixture.nodes[1].recheck_all().await.unwrap();
             assert_eq!(check(&fixture, &caller).await, None);
             fixture.nodes[0].end(&user(name)).await.unwrap();
-            assert_eq!(check(&fixture, &caller).await, Some(ErrorCode::SessionExpired));
+            assert_eq!(
+                check(&fixture, &caller).await,
+                Some(ErrorCode::SessionExpired)
+            );
         }
         assert!(fixture.hash("alice").await.is_empty());
         assert_eq!(fixture.hash("bob").await, before);
