@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{
-    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, TtlName, TypingLayout,
+    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, SessionLayout, TtlName,
+    TypingLayout,
 };
 
 use super::duration;
@@ -21,13 +22,14 @@ const MIN_TTL_MS: u64 = 100;
 /// Declares the settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
 #[rustfmt::skip]
 pub fn key_layout_settings() -> Vec<Setting> {
-    let KeyLayouts { presence, typing, recent } = Preset::Parlor.layouts();
+    let KeyLayouts { presence, typing, recent, session } = Preset::Parlor.layouts();
     let mut settings = vec![
         setting(Preset::SETTING, SettingKind::Choice(Preset::NAMES), Preset::Parlor.name(), "Named set of prefix, layouts and times to start from; each explicit setting takes precedence."),
         setting("keys.prefix", SettingKind::Text, Preset::Parlor.prefix(), "Prefix of every key and channel.").default_display("none"),
         setting(PresenceLayout::SETTING, SettingKind::Choice(PresenceLayout::NAMES), presence.name(), "Layout of the presence keys."),
         setting(TypingLayout::SETTING, SettingKind::Choice(TypingLayout::NAMES), typing.name(), "Layout of the typing keys."),
         setting(RecentLayout::SETTING, SettingKind::Choice(RecentLayout::NAMES), recent.name(), "Layout of the keys with recent messages."),
+        setting(SessionLayout::SETTING, SettingKind::Choice(SessionLayout::NAMES), session.name(), "Where sessions are stored: `hash` writes each session to the key `user:{user}`, which other services may read and change, and to the database; `off` writes it to the database only."),
     ];
     settings.extend(TtlName::ALL.iter().filter(|name| name.is_in_ttl_section()).map(|name| ttl_setting(*name)));
     let heartbeat = duration::format(Preset::Parlor.layouts().heartbeat());
@@ -128,6 +130,7 @@ fn layouts(values: &SettingValues, preset: &KeyLayouts) -> KeyLayouts {
         presence: choice(values, PresenceLayout::SETTING, preset.presence),
         typing: choice(values, TypingLayout::SETTING, preset.typing),
         recent: choice(values, RecentLayout::SETTING, preset.recent),
+        session: choice(values, SessionLayout::SETTING, preset.session),
     }
 }
 

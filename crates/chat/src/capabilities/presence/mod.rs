@@ -45,6 +45,7 @@
 
 pub mod keys;
 
+mod cleanup;
 mod disconnect;
 mod expire;
 mod heartbeat;
@@ -78,6 +79,7 @@ use crate::context::ChatContext;
 use crate::ids::{DeadlineShard, DeviceId, UserId};
 use crate::nodes::LocalNode;
 
+pub use self::cleanup::{PresenceCleanup, clean_up_presence};
 pub use self::model::{Device, LiveDevice, PresenceStatus, UserStatus};
 pub use self::operations::{
     CountPresence, DeviceList, GetPresence, Heartbeat, HeartbeatReply, ListDevices, PresenceCount,

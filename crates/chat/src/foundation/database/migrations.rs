@@ -22,6 +22,12 @@ const MIGRATIONS: &[MigrationTexts] = &[
         include_str!("migrations/sqlite/0002_changes.sql"),
         include_str!("migrations/postgres/0002_changes.sql"),
     ),
+    (
+        3,
+        "adopted blocks",
+        include_str!("migrations/sqlite/0003_adopted_blocks.sql"),
+        include_str!("migrations/postgres/0003_adopted_blocks.sql"),
+    ),
 ];
 
 /// Number of the last migration.

@@ -43,6 +43,16 @@ setting_enum! {
 }
 
 setting_enum! {
+    /// Whether sessions are written to documented keys.
+    pub enum SessionLayout for "keys.session" {
+        /// `user:{user}`
+        Hash = "hash",
+        /// Sessions are stored in the database only.
+        Off = "off",
+    }
+}
+
+setting_enum! {
     /// A named set of prefix, layouts and TTLs.
     pub enum Preset for "keys.preset" {
         /// Parlor's own layouts.
@@ -85,6 +95,7 @@ impl Preset {
             presence: PresenceLayout::Devices,
             typing: TypingLayout::Document,
             recent: RecentLayout::Messages,
+            session: SessionLayout::Hash,
         };
         match self {
             Self::Parlor | Self::Rooms => {}
@@ -109,6 +120,8 @@ pub struct KeyLayouts {
     pub typing: TypingLayout,
     /// Layout of recent messages.
     pub recent: RecentLayout,
+    /// Layout of sessions.
+    pub session: SessionLayout,
 }
 
 impl KeyLayouts {
@@ -129,7 +142,7 @@ pub struct KeySettings {
     pub preset: Preset,
     /// Prefix of every key and channel (`keys.prefix`).
     pub prefix: String,
-    /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`).
+    /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`, `keys.session`).
     pub layouts: KeyLayouts,
     /// The TTLs (`ttl.*`, and the settings of other sections that are TTLs of keys).
     pub ttls: TtlValues,

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::named_enum::named_enum;
 use super::pattern::KeyPattern;
-use super::settings::{KeyLayouts, KeySettings, PresenceLayout, RecentLayout, TypingLayout};
+use super::settings::{
+    KeyLayouts, KeySettings, PresenceLayout, RecentLayout, SessionLayout, TypingLayout,
+};
 use super::ttl::KeyTtl;
 
 named_enum! {
@@ -85,6 +87,8 @@ pub enum KeyLayout {
     Typing(TypingLayout),
     /// A layout of recent messages.
     Recent(RecentLayout),
+    /// A layout of sessions.
+    Session(SessionLayout),
 }
 
 impl KeyLayout {
@@ -95,6 +99,7 @@ impl KeyLayout {
             Self::Presence(layout) => layouts.presence == layout,
             Self::Typing(layout) => layouts.typing == layout,
             Self::Recent(layout) => layouts.recent == layout,
+            Self::Session(layout) => layouts.session == layout,
         }
     }
 
@@ -105,6 +110,7 @@ impl KeyLayout {
             Self::Presence(layout) => Some((PresenceLayout::SETTING, layout.name())),
             Self::Typing(layout) => Some((TypingLayout::SETTING, layout.name())),
             Self::Recent(layout) => Some((RecentLayout::SETTING, layout.name())),
+            Self::Session(layout) => Some((SessionLayout::SETTING, layout.name())),
         }
     }
 }

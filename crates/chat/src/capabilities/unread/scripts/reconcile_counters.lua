@@ -13,7 +13,8 @@
 -- ARGV[7]       1 if this call completes the state, else 0
 -- ARGV[8]       conversation about which a frame is published in any case; empty for none
 -- ARGV[9]       TTL of the marker of a former membership in ms; late updates of that membership are ignored until then
--- ARGV[9n+10…]  for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member
+-- ARGV[10]      number to add to a documented total that is wrong; empty to change it by the difference of the own sum
+-- ARGV[9n+11…]  for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member
 --               any more), joined_version, position, top, badge, own, end of the mute
 -- Reply         the total
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -27,11 +28,18 @@ if held.err then
   redis.call('DEL', state_key)
   held = {}
 end
-local total_before = tonumber(held[2] or '')
-local total, told = total_before or 0, {}
+local total = tonumber(held[2] or '')
+if not total then
+  total = 0
+  for at, value in ipairs(redis.call('HGETALL', state_key)) do
+    if at % 2 == 0 then total = total + share(parse(value)) end
+  end
+end
+-- Part of the documented total that the own sum replaces.
+local replaced, correction, told = total, tonumber(ARGV[10]), {}
 
 for nth = 1, conversations do
-  local at = (nth - 1) * 9 + 9
+  local at = (nth - 1) * 9 + 10
   local conversation, expected = ARGV[at + 1], ARGV[at + 2]
   local found = redis.call('HGET', state_key, conversation) or ''
   local old, new = parse(found ~= '' and found or nil), nil
@@ -41,6 +49,8 @@ for nth = 1, conversations do
       badge = tonumber(ARGV[at + 7]), own = tonumber(ARGV[at + 8]), muted = tonumber(ARGV[at + 9]),
     }
     local before, share_before = old and count(old), share(old)
+    -- A counter without a position was written by another service, or the positions were lost.
+    if not old and step.muted <= now then replaced = replaced + shown(KEYS[nth + 2]) end
     new = placed(found ~= expected and old or nil, step)
     if not new.left then new.counted = new.muted <= now end
     total = total - share_before + share(new)
@@ -78,7 +88,8 @@ if all then
   for at = 1, #changed, 2 do redis.call('HSET', state_key, changed[at], changed[at + 1]) end
   if not any then
     -- The user has no conversations: nothing is kept.
-    redis.call('DEL', state_key, total_key)
+    redis.call('DEL', state_key)
+    show_total(total_key, correction and -correction or replaced, 0)
     for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], 0) end
     return 0
   end
@@ -87,6 +98,6 @@ end
 total = math.max(total, 0)
 redis.call('HSET', state_key, ':total', int(total))
 redis.call('PEXPIRE', state_key, keep)
-show(total_key, total)
+show_total(total_key, correction and total - correction or replaced, total)
 for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], total) end
 return total

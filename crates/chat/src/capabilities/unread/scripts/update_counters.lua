@@ -29,7 +29,10 @@ local function step(user)
   local old, total = parse(held[3]), tonumber(held[2] or '')
   if (tonumber(held[1] or '') or -1) < epoch or not total or (held[3] and not old) then
     -- A former membership has no row, so a reconcile would not find its counter.
-    if what == 'left' then redis.call('DEL', count_key) end
+    if what == 'left' then
+      if not held[3] and shown(count_key) > 0 then show_total(total_key, shown(count_key), 0) end
+      redis.call('DEL', count_key)
+    end
     return 0
   end
   local before, share_before, new = count(old), share(old), nil
@@ -54,8 +57,10 @@ local function step(user)
   local after, total_after = count(new), total - share_before + share(new)
   redis.call('HSET', state_key, conversation, written, ':total', int(total_after))
   redis.call('PEXPIRE', state_key, keep)
+  -- The count of another service, which this one replaces, is part of the total.
+  local replaced = not held[3] and new.counted and shown(count_key) or 0
   if after ~= before or not held[3] then show(count_key, after) end
-  if total_after ~= total then show(total_key, total_after) end
+  if total_after ~= total + replaced then show_total(total_key, total + replaced, total_after) end
   if after ~= before or total_after ~= total then
     tell(publish, channel, head, conversation, after, total_after)
   end
