@@ -59,6 +59,7 @@ const INTERNAL: &[Declared] = &[
         "hash",
         "48 h; none in the layout `sockets` while the user has a device",
     ),
+    ("parlor:presence-version-floor", "string", "none"),
     ("parlor:deadlines:{0..63}", "sorted set", "none"),
     ("parlor:node:{node}", "string", "5 s"),
     ("parlor:nodes", "sorted set", "none"),
