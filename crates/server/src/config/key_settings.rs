@@ -108,7 +108,7 @@ pub fn derived_defaults(
     values: &SettingValues,
 ) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
     let ttl = values.time("ttl.presence");
-    let is_set = |name| {
+    let is_set = |name: &str| {
         let origin = values.origin(name);
         !matches!(
             origin,

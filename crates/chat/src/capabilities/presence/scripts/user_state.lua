@@ -225,6 +225,7 @@ local function commit_state(suppress_online_event, is_volatile)
     status = visible,
     changed = changed,
     appeared = is_shown and (previous == 'offline' or visible_again),
+    own_until = own_until,
     left = math.max(own_until - now, 1),
   })
   if crossed_offline and not is_published and not (suppress_online_event and visible ~= 'offline') then

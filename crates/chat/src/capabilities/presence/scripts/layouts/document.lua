@@ -30,6 +30,6 @@ function write_layout(view)
   elseif view.appeared or next(added_ids) or next(refreshed_ids) then
     write_document(view.left)
   else
-    end_document(now + view.left)
+    end_document(view.own_until)
   end
 end

@@ -39,7 +39,7 @@ function write_layout(view)
     local is_wanted = request.connect or request.show
     -- An `offline` that this state does not explain is another service's.
     if value == 'offline' and not is_wanted and not request.was_hidden then return end
-    if is_wanted or value == 'online' or view.changed or next(added_ids) then write_online(now + view.left) end
+    if is_wanted or value == 'online' or view.changed or next(added_ids) then write_online(view.own_until) end
   elseif value == 'online' and previous_deadline > 0 then
     write_online(0)
   elseif value == 'offline' and request.was_hidden then
