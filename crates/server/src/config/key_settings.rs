@@ -1,4 +1,4 @@
-//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.heartbeat`), and the defaults of presets and
+//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.*`), and the defaults of presets and
 //! layouts.
 //!
 //! Invariant: a preset changes defaults only. A value that a source has set stays as it is.
@@ -19,7 +19,7 @@ use super::values::SettingValues;
 /// Minimum TTL; a shorter one would expire within the latency of a network.
 const MIN_TTL_MS: u64 = 100;
 
-/// Declares the settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
+/// Declares the settings of the sections `keys` and `ttl`, and those of `presence` except the grace period and the lease.
 #[rustfmt::skip]
 pub fn key_layout_settings() -> Vec<Setting> {
     let KeyLayouts { presence, typing, recent, session } = Preset::Parlor.layouts();
@@ -33,7 +33,9 @@ pub fn key_layout_settings() -> Vec<Setting> {
     ];
     settings.extend(TtlName::ALL.iter().filter(|name| name.is_in_ttl_section()).map(|name| ttl_setting(*name)));
     let heartbeat = duration::format(Preset::Parlor.layouts().heartbeat());
-    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat."));
+    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat, at most half of `ttl.presence`. If it is not set and the default is longer than that, it is a third of `ttl.presence`."));
+    settings.push(setting("presence.external", SettingKind::Boolean, "false", "Whether entries of other services in the presence keys count as online, marked `external`. On in the presets of the documents."));
+    settings.push(setting("presence.beat_registers", SettingKind::Boolean, "true", "Whether a heartbeat over HTTP or gRPC registers an unknown device. Off in the layout `status`."));
     settings
 }
 
@@ -96,7 +98,37 @@ fn setting_values(settings: &KeySettings) -> Vec<(&'static str, SettingValue)> {
         "presence.heartbeat",
         SettingValue::Duration(settings.heartbeat),
     ));
+    let external = SettingValue::Boolean(settings.presence_external);
+    let registers = SettingValue::Boolean(settings.beat_registers);
+    all.push(("presence.external", external));
+    all.push(("presence.beat_registers", registers));
     all
+}
+
+/// Intervals that no source has set and that are too long for the chosen `ttl.presence`.
+pub fn derived_defaults(
+    values: &SettingValues,
+) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
+    let ttl = values.time("ttl.presence");
+    let is_set = |name: &str| {
+        let origin = values.origin(name);
+        !matches!(
+            origin,
+            SettingOrigin::Default | SettingOrigin::Preset(_) | SettingOrigin::Layout(..)
+        )
+    };
+    let too_long = |name: &&str| !is_set(name) && values.time(name) > ttl / 2;
+    // Whole seconds, unless that is none.
+    let third = match ttl.as_secs() / 3 {
+        0 => ttl / 3,
+        seconds => Duration::from_secs(seconds),
+    };
+    let derived = |name| {
+        let origin = SettingOrigin::Derived("ttl.presence");
+        (name, SettingValue::Duration(third), origin)
+    };
+    let intervals = ["presence.heartbeat", "gateway.ping_interval"].into_iter();
+    intervals.filter(too_long).map(derived).collect()
 }
 
 /// Builds the key settings of the chat crate.
@@ -108,6 +140,8 @@ pub fn key_settings(values: &SettingValues) -> KeySettings {
         settings.ttls.set(*name, values.time(name.name()));
     }
     settings.heartbeat = values.time("presence.heartbeat");
+    settings.presence_external = values.flag("presence.external");
+    settings.beat_registers = values.flag("presence.beat_registers");
     if let Ok(separator) = values.text("stats.endpoint_separator").parse() {
         settings.endpoint_separator = separator;
     }

@@ -62,15 +62,9 @@ impl SocketIoGateway {
                 continue;
             };
             let sockets = user.sockets();
-            let owns_device = |it: &Arc<GatewaySocket>| *it.state().device == device;
-            let Some(owner) = sockets.iter().position(owns_device) else {
-                continue;
-            };
-            // Also closes earlier sockets with this device id. A later socket is a new connection and stays.
-            for socket in &sockets[..=owner] {
-                if socket.state().device.id == device.id {
-                    self.close(socket, SessionCloseReason::Logout, None);
-                }
+            let owns_device = |it: &&Arc<GatewaySocket>| *it.state().device == device;
+            if let Some(socket) = sockets.iter().find(owns_device) {
+                self.close(socket, SessionCloseReason::Logout, None);
             }
         }
     }

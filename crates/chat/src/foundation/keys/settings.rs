@@ -89,6 +89,11 @@ impl Preset {
         }
     }
 
+    /// Default of `presence.external`: other services write the presence keys of the documents.
+    pub const fn shares_presence(self) -> bool {
+        !matches!(self, Self::Parlor)
+    }
+
     /// The layouts of the preset.
     pub const fn layouts(self) -> KeyLayouts {
         let mut layouts = KeyLayouts {
@@ -133,6 +138,11 @@ impl KeyLayouts {
             PresenceLayout::Status => 10,
         })
     }
+
+    /// Default of `presence.beat_registers`. In the layout `status`, a heartbeat only extends the TTL.
+    pub const fn beat_registers(&self) -> bool {
+        !matches!(self.presence, PresenceLayout::Status)
+    }
 }
 
 /// Settings of key names and TTLs.
@@ -148,6 +158,10 @@ pub struct KeySettings {
     pub ttls: TtlValues,
     /// Interval between two heartbeats of a client (`presence.heartbeat`).
     pub heartbeat: Duration,
+    /// Entries of other services in the presence keys count as online (`presence.external`).
+    pub presence_external: bool,
+    /// A heartbeat over HTTP or gRPC registers an unknown device (`presence.beat_registers`).
+    pub beat_registers: bool,
     /// Character between method and route (`stats.endpoint_separator`).
     pub endpoint_separator: EndpointSeparator,
     /// Channel name that replaces `events:message.created`. It is used without the prefix.
@@ -174,6 +188,8 @@ impl KeySettings {
             layouts,
             ttls: TtlValues::defaults_for(&layouts),
             heartbeat: layouts.heartbeat(),
+            presence_external: preset.shares_presence(),
+            beat_registers: layouts.beat_registers(),
             endpoint_separator: EndpointSeparator::Space,
             message_channel_override: None,
         }
@@ -195,7 +211,7 @@ impl KeySettings {
             }
         }
         let presence = self.ttls.get(TtlName::Presence);
-        if self.heartbeat.is_zero() || self.heartbeat >= presence {
+        if self.heartbeat.is_zero() || self.heartbeat > presence / 2 {
             return Err(KeySettingsError::HeartbeatTooLong(self.heartbeat, presence));
         }
         match &self.message_channel_override {
@@ -219,9 +235,9 @@ pub enum KeySettingsError {
     /// A TTL is zero, so the key would expire at once.
     #[error("{0} is zero; use at least one millisecond")]
     ZeroTtl(&'static str),
-    /// The heartbeat interval is not shorter than `ttl.presence`, so devices would expire between two heartbeats.
+    /// The heartbeat interval is longer than half of `ttl.presence`, so one late heartbeat would make a device expire.
     #[error(
-        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it"
+        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it, at most to half of it"
     )]
     HeartbeatTooLong(Duration, Duration),
     /// The channel name is empty or contains a control character.

@@ -201,7 +201,7 @@ impl KeySpec {
     /// True if a stored key may have this remaining TTL; `None` means that the key does not expire.
     pub fn allows_ttl(&self, settings: &KeySettings, left: Option<Duration>) -> bool {
         match left {
-            None => self.ttl == KeyTtl::Never,
+            None => matches!(self.ttl, KeyTtl::Never | KeyTtl::AtTimes(_)),
             Some(_) if self.ttl == KeyTtl::Never => false,
             Some(left) => self
                 .ttl
