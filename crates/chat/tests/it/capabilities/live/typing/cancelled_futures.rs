@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parlor_chat::conversations::History;
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
@@ -10,7 +9,7 @@ use super::fixture::{NOTHING, TypingRecorder, TypingWorld};
 use crate::support::{Fixture, MAX_POLLS, conversation, poll_times_then_drop};
 
 async fn cancelled_subscriptions_and_background_runs_leave_nothing_behind(world: TypingWorld) {
-    world.create("c2", History::All).await;
+    world.create_conversation("c2").await;
     let c2 = conversation("c2");
     for after in 0..MAX_POLLS {
         let recorder = Arc::new(TypingRecorder::default());

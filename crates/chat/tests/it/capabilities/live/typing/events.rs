@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use parlor_chat::conversations::History;
 use parlor_chat::typing::TypingChange;
 use serde_json::json;
 
@@ -34,7 +33,7 @@ fn change(who: &str, username: Option<&str>, typing: bool) -> TypingChange {
 }
 
 pub async fn a_subscriber_receives_each_change_with_the_name_of_the_user(world: TypingWorld) {
-    world.create("c2", History::All).await;
+    world.create_conversation("c2").await;
     world.start_typing(1, "c1", "bob").await;
     let typing = world.nodes[1].typing();
     typing

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use parlor_chat::clock::Timestamp;
+use parlor_chat::conversations::HistoryVisibility;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{TtlName, TypingLayout};
 use parlor_chat::live::{ConversationEvent, ConversationSubscriber, LiveSubscription};
@@ -35,6 +36,10 @@ impl Fixture<TypingLayout> for TypingWorld {
 impl TypingWorld {
     pub fn ttl(&self) -> Duration {
         self.keys.ttl(TtlName::Typing)
+    }
+
+    pub async fn create_conversation(&self, conv: &str) {
+        self.create(conv, HistoryVisibility::All).await;
     }
 
     pub async fn start_typing(&self, node: usize, conv: &str, who: &str) {

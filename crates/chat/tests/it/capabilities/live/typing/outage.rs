@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use parlor_chat::api::error_code::Code;
-use parlor_chat::conversations::History;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
@@ -14,7 +13,7 @@ use crate::support::{Fixture, conversation, user};
 async fn typing_ends_during_an_outage_of_redis_and_is_delivered_after_it() {
     let layout = TypingLayout::Document;
     let mut world = <TypingWorld as Fixture<_>>::redis_with_short_timeout(layout).await;
-    world.create("c2", History::All).await;
+    world.create_conversation("c2").await;
     let (c1, c2) = (conversation("c1"), conversation("c2"));
     let (alice, bob) = (user("alice"), user("bob"));
     let heard = world.record(0, "c1").await;
@@ -24,7 +23,7 @@ async fn typing_ends_during_an_outage_of_redis_and_is_delivered_after_it() {
 
     let typing = world.nodes[0].typing();
     let rejected = typing.start(&c1, &bob, None).await.unwrap_err();
-    assert_eq!(rejected.code(), Code::StoreUnavailable);
+    assert_eq!(rejected.code(), ErrorCode::StoreUnavailable);
     let subscriber = Arc::new(TypingRecorder::default());
     let subscribe = || world.nodes[0].live().conversation(&c2, subscriber.clone());
     let rejected = subscribe().await.unwrap_err();

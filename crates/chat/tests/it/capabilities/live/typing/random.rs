@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_chat::conversations::History as VisibleHistory;
 use parlor_chat::keys::TypingLayout;
 use parlor_store::{BusEvent, BusSubscription};
 use rand::rngs::StdRng;
@@ -53,7 +52,7 @@ async fn histories(layout: TypingLayout) {
         let conversations = [0, 1].map(|nth| format!("c{seed}-{nth}"));
         let mut frames = Vec::new();
         for conv in &conversations {
-            world.create(conv, VisibleHistory::All).await;
+            world.create_conversation(conv).await;
             let channel = world.keys.conversation_channel(&conversation(conv));
             let subscription = world.store.bus().subscribe_sharded(channel.as_str());
             frames.push(subscription.await.unwrap());

@@ -1,6 +1,5 @@
 //! Subscriptions that begin and end while users type.
 
-use parlor_chat::conversations::History;
 use parlor_testkit::eventually;
 
 use super::fixture::{NOTHING, TypingWorld};
@@ -46,7 +45,7 @@ async fn a_new_subscription_continues_after_a_dropped_one(world: TypingWorld) {
 }
 
 async fn subscribers_of_a_node_share_a_bus_subscription(world: TypingWorld) {
-    world.create("c2", History::All).await;
+    world.create_conversation("c2").await;
     assert_eq!(world.bus_subscriptions("c2").await, 0);
     let one = world.record(0, "c2").await;
     let two = world.record(0, "c2").await;
