@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use parlor_chat::ids::{ConversationId, UserId};
-use parlor_chat::keys::RecentLayout;
+use parlor_chat::keys::{Preset, RecentLayout, TypingLayout};
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
@@ -14,6 +14,7 @@ use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
 use crate::capabilities::messages::fixture::{self as messages, c1, user};
+use crate::support::backend::TestBackend;
 
 /// More messages than the embedded bus buffers for a slow reader.
 const BUS_OVERFLOW_MESSAGES: usize = 70_000;
@@ -31,6 +32,13 @@ impl World {
 
     pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self(messages::World::cluster(cluster).await)
+    }
+
+    pub async fn with_typing_layout(backend: TestBackend, layout: TypingLayout) -> Self {
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.recent = RecentLayout::Messages;
+        layouts.typing = layout;
+        Self(messages::World::with_layouts(backend, layouts).await)
     }
 
     /// Subscribes to `c1` on a node that shows the conversation to these users.

@@ -9,7 +9,7 @@ mod fixture;
 mod large_conversations;
 mod members;
 mod resync;
-mod typing_events;
+mod typing;
 mod user_events;
 
 /// Declares one test per body and engine.
