@@ -53,7 +53,7 @@ pub(super) enum RowChange {
     Other,
 }
 
-/// What has to be changed.
+/// Decision of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reconciliation {
     /// Rows and hash agree; the fingerprint is recorded.
