@@ -316,12 +316,14 @@ export interface UserStatus {
   userId: UserId;
   /** Visible status. */
   status: PresenceStatus;
-  /** Time at which the user last became offline, ISO 8601; null if never. */
+  /** Time of the user's last activity, ISO 8601: connect, heartbeat (at most once a minute), or going offline; null if unknown. */
   lastSeen?: string | null;
   /** Rises with each change; 0 if the user is unknown. */
   version: number;
   /** True if the store is unavailable; `status` is then not known. */
   degraded?: boolean;
+  /** True if only another service that writes the documented keys keeps the user online. */
+  external?: boolean;
 }
 
 /** Statuses of several users. */
