@@ -29,6 +29,8 @@ pub struct TestBackend {
     pub primaries: Vec<redis::Client>,
     /// True if keys carry hash tags.
     hash_tags: bool,
+    /// True if the database is SQLite although the store is a server.
+    sqlite: bool,
     rows: OnceCell<DatabaseFixture>,
 }
 
@@ -115,7 +117,16 @@ impl TestBackend {
             url: None,
             primaries,
             hash_tags: tagged,
+            sqlite: false,
             rows: OnceCell::new(),
+        }
+    }
+
+    /// Uses SQLite although the store is a server.
+    pub fn with_sqlite(self) -> Self {
+        Self {
+            sqlite: true,
+            ..self
         }
     }
 
@@ -141,7 +152,7 @@ impl TestBackend {
     async fn rows(&self) -> &DatabaseFixture {
         let make = async || {
             let folder = tempfile::tempdir().unwrap();
-            let server = match self.primaries.is_empty() {
+            let server = match self.primaries.is_empty() || self.sqlite {
                 true => None,
                 false => Some(Postgres::start().await),
             };
