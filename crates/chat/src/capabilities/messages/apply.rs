@@ -10,12 +10,15 @@
 //! applied, or APPLY_WAIT_TIMEOUT is over ──▶ reply to the senders; applying continues after a timeout
 //! applied, but a cache is missing        ──▶ refill_missing_caches
 //! error of the store or the database     ──▶ retry queue ──▶ apply_unapplied, every second
+//! error or timeout                       ──▶ the feeds of this node get the messages directly
 //! ```
 //!
 //! Invariants:
 //! 1. The messages of one conversation in one commit are applied together, on their own task, in `seq` order. One
 //!    script call writes list, frames and events; one update of the unread counters covers all members.
-//! 2. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
+//! 2. A message that the store has not published in time reaches the sockets of this node before its sender gets the
+//!    reply.
+//! 3. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
 //!    is committed in both cases. A store update that fails is added to the retry queue.
 
 use std::pin::pin;
@@ -142,7 +145,8 @@ impl Messages {
     ) {
         let (new, replies) = self.encode_commit(new);
         let applying = self.append_and_count(conversation, &new, turn);
-        let (applied, permits) = reply_when_applied(replies, applying).await;
+        let deliver = || self.deliver_locally(conversation, &new);
+        let (applied, permits) = reply_when_applied(replies, applying, deliver).await;
         match applied {
             Err(_) => self
                 .retry_queue
@@ -157,6 +161,17 @@ impl Messages {
             Ok(_) => {}
         }
         drop(permits);
+    }
+
+    /// Passes messages that the store did not publish to the feeds of this node. When the store publishes them later, the
+    /// feeds drop them by their `seq`.
+    fn deliver_locally(&self, conversation: &ConversationId, new: &EncodedCommit) {
+        let channel = self.ctx.keys().conversation_channel(conversation);
+        for message in &new.encoded {
+            let frame = message.unpublished_frame(new.head.members_version);
+            let bus = self.ctx.store().bus();
+            bus.deliver_locally(channel.as_str(), frame.into());
+        }
     }
 
     fn encode_commit(&self, committed: Vec<CommittedMessage>) -> (EncodedCommit, PendingReplies) {
@@ -296,7 +311,7 @@ impl Messages {
             replies.push(duplicate.into_written());
         }
         let (applied, permits) =
-            reply_when_applied(replies, self.apply_unapplied(conversation)).await;
+            reply_when_applied(replies, self.apply_unapplied(conversation), || {}).await;
         if applied.is_err() {
             self.retry_queue
                 .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
@@ -305,14 +320,19 @@ impl Messages {
     }
 }
 
-/// Waits for the store or the timeout, then replies to all senders. Their in-flight permits are released when the
+/// Waits for the store or the timeout, then replies to all senders. Calls `if_not_applied` before the replies, if the
+/// store has not applied the messages by then. Their in-flight permits are released when the
 /// returned value is dropped.
 async fn reply_when_applied<T>(
     replies: PendingReplies,
     applying: impl Future<Output = Result<T>>,
+    if_not_applied: impl FnOnce(),
 ) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
     let mut applying = pin!(applying);
     let in_time = timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await;
+    if !matches!(in_time, Ok(Ok(_))) {
+        if_not_applied();
+    }
     let replies = replies.into_iter();
     let permits = replies.map(|(reply, written)| reply.send(Ok(written)));
     let permits = permits.collect();

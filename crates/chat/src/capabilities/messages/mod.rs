@@ -63,6 +63,7 @@ use crate::typing::Typing;
 use crate::unread::Unread;
 
 pub use self::encode::decode_message_frame;
+pub(crate) use self::encode::decode_unpublished_frame;
 pub(crate) use self::message_row::MessageRow;
 pub use self::model::{
     HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
@@ -71,7 +72,6 @@ pub use self::operations::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages,
     SendMessage,
 };
-pub(crate) use self::rows::ConversationHead;
 
 /// Interval of the retry task and the recovery task.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);

@@ -22,6 +22,12 @@ const MIGRATIONS: &[MigrationTexts] = &[
         include_str!("migrations/sqlite/0002_changes.sql"),
         include_str!("migrations/postgres/0002_changes.sql"),
     ),
+    (
+        4,
+        "receipts and versions",
+        include_str!("migrations/sqlite/0004_receipts_and_versions.sql"),
+        include_str!("migrations/postgres/0004_receipts_and_versions.sql"),
+    ),
 ];
 
 /// Number of the last migration.

@@ -75,6 +75,7 @@ pub static TABLES: &[CopyTable] = &[
             integer_column("rev"),
             integer_column("members_version"),
             integer_column("member_count"),
+            integer_column("version"),
         ],
     ),
     full_table(

@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use parlor_chat::conversations::MemberChange;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::RecentLayout;
 use parlor_chat::live::{
@@ -27,6 +28,10 @@ impl World {
 
     pub async fn redis() -> Self {
         Self(messages::World::redis(RecentLayout::Messages).await)
+    }
+
+    pub async fn redis_with_short_timeout() -> Self {
+        Self(messages::World::impatient().await)
     }
 
     pub async fn cluster(cluster: &mut RedisCluster) -> Self {
@@ -127,11 +132,28 @@ pub enum ReceivedEvent {
     Delivered(String, u64),
     Read(String, u64),
     Typing(String, bool),
-    Members(Vec<String>, Vec<String>),
+    Members {
+        joined: Vec<String>,
+        left: Vec<String>,
+        role_changed: Vec<String>,
+    },
+    Updated(Value),
     Deleted,
     Unread(Value),
     Membership(String, bool),
     Missed,
+}
+
+impl ReceivedEvent {
+    /// The event that these users joined and left.
+    pub fn members(joined: &[&str], left: &[&str]) -> Self {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        Self::Members {
+            joined: names(joined),
+            left: names(left),
+            role_changed: Vec::new(),
+        }
+    }
 }
 
 /// Subscriber that records its events.
@@ -183,7 +205,6 @@ impl RecordingSubscriber {
 impl ConversationSubscriber for RecordingSubscriber {
     fn on_event(&self, event: &ConversationEvent<'_>) {
         let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
-        let names = |users: &[UserId]| users.iter().map(UserId::to_string).collect();
         self.record(match event {
             ConversationEvent::MessageCreated { seq, rev, json } => {
                 assert_eq!(read(json)["rev"], *rev);
@@ -208,9 +229,18 @@ impl ConversationSubscriber for RecordingSubscriber {
                 assert_eq!(change.conversation_id, c1());
                 ReceivedEvent::Typing(change.user_id.to_string(), change.typing)
             }
-            ConversationEvent::MembersChanged { joined, left, .. } => {
-                ReceivedEvent::Members(names(joined), names(left))
+            ConversationEvent::MembersChanged { members, .. } => {
+                let names = |matches: fn(&MemberChange) -> bool| {
+                    let members = members.iter().filter(|it| matches(it));
+                    members.map(|it| it.user_id.to_string()).collect()
+                };
+                ReceivedEvent::Members {
+                    joined: names(|it| it.joined),
+                    left: names(|it| it.role.is_none()),
+                    role_changed: names(|it| it.role.is_some() && !it.joined),
+                }
             }
+            ConversationEvent::ConversationUpdated { json } => ReceivedEvent::Updated(read(json)),
             ConversationEvent::ConversationDeleted => ReceivedEvent::Deleted,
         });
     }
@@ -230,6 +260,9 @@ impl UserSubscriber for RecordingSubscriber {
                 conversation,
                 joined,
             } => ReceivedEvent::Membership(conversation.to_string(), *joined),
+            UserEvent::ConversationUpdated { json, .. } => {
+                ReceivedEvent::Updated(serde_json::from_slice(json).unwrap())
+            }
             UserEvent::EventsMaybeLost => ReceivedEvent::Missed,
         });
     }

@@ -8,6 +8,7 @@ mod conversation_events;
 mod fixture;
 mod large_conversations;
 mod members;
+mod outage;
 mod resync;
 mod typing_events;
 mod user_events;
