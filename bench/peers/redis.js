@@ -40,12 +40,12 @@ async function entered(_io, socket) {
   const session = await redis.hgetall(`user:${user}`);
   if (isBlocked(session)) throw new Error("session_blocked");
   const time = Date.now();
-  const told = { device_id: socket.id, last_seen: time, status: "login", active: "true" };
-  if (!session.login_time) told.login_time = time;
+  const fields = { device_id: socket.id, last_seen: time, status: "login", active: "true" };
+  if (!session.login_time) fields.login_time = time;
   const device = JSON.stringify({ serverId: "gateway-1", connectedAt: now() });
   const pipeline = redis
     .pipeline()
-    .hset(`user:${user}`, told)
+    .hset(`user:${user}`, fields)
     .expire(`user:${user}`, 604800)
     .hset(`presence:user:${user}`, socket.id, device)
     .expire(`presence:user:${user}`, 60)
@@ -89,20 +89,20 @@ async function send(io, socket, body) {
   if (isBlocked(session)) return { ok: false, error: { code: "session_blocked" } };
   if (count > RATE) return { ok: false, error: { code: "rate_limited" } };
   if (member === "0") return { ok: false, error: { code: "not_a_member" } };
-  const told = message(socket, body);
+  const sent = message(socket, body);
   const recent = `messages:${conversationId}:recent`;
   const pipeline = redis.pipeline().hset(`user:${user}`, "last_seen", Date.now()).expire(`user:${user}`, 604800);
   if (count === 1) pipeline.pexpire(rate, 60000);
   if (member === null) pipeline.set(membership, "1", "EX", 30);
-  pipeline.lpush(recent, JSON.stringify(told)).ltrim(recent, 0, 99).expire(recent, 3600);
+  pipeline.lpush(recent, JSON.stringify(sent)).ltrim(recent, 0, 99).expire(recent, 3600);
   for (const other of members) {
     if (other !== user) pipeline.incr(`unread:${other}:${conversationId}`).incr(`unread:${other}:total`);
   }
-  const event = { conversationId, messageId: told.id, senderId: user, participantIds: members };
+  const event = { conversationId, messageId: sent.id, senderId: user, participantIds: members };
   pipeline.publish("events:message.created", JSON.stringify(event));
   await run(pipeline);
-  io.to(conversationId).emit("message:new", told);
-  return { ok: true, message: told };
+  io.to(conversationId).emit("message:new", sent);
+  return { ok: true, message: sent };
 }
 
 async function left(socket) {

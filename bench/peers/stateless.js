@@ -12,9 +12,9 @@ serve(
       ack({ ok: true });
     });
     socket.on("message:send", (body, ack) => {
-      const told = message(socket, body);
-      io.to(body.conversationId).emit("message:new", told);
-      ack({ ok: true, message: told });
+      const sent = message(socket, body);
+      io.to(body.conversationId).emit("message:new", sent);
+      ack({ ok: true, message: sent });
     });
   },
 );

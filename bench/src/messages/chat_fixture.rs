@@ -58,7 +58,7 @@ impl RoomsFixture {
         let options = ChatOptions::default();
         let options = ChatOptions {
             messages: MessageOptions {
-                rate: RATE,
+                max_messages_per_window: RATE,
                 ..options.messages
             },
             ..options

@@ -97,7 +97,7 @@ impl ChatFixture {
         let options = ChatOptions::default();
         let options = ChatOptions {
             messages: MessageOptions {
-                rate: UNLIMITED_RATE,
+                max_messages_per_window: UNLIMITED_RATE,
                 ..options.messages
             },
             ..options

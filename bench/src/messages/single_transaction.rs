@@ -7,8 +7,8 @@ use parlor_chat::messages::writer::MessageDraft;
 macro_rules! on_connection {
     ($either:expr, $it:ident => $body:expr) => {
         match $either {
-            parlor_chat::database::Either::Sqlite($it) => $body,
-            parlor_chat::database::Either::Postgres($it) => $body,
+            parlor_chat::database::PerBackend::Sqlite($it) => $body,
+            parlor_chat::database::PerBackend::Postgres($it) => $body,
         }
     };
 }

@@ -1,4 +1,4 @@
-//! Options of the capabilities, except key names and TTLs.
+//! Options of the capabilities. Key names and TTLs are in [`KeySettings`](crate::keys::KeySettings).
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct MessageOptions {
     /// Time in which the sender may edit or delete a message (`messages.edit_window`).
     pub edit_window: Duration,
     /// Maximum number of messages per user and window (`limits.messages`).
-    pub rate: u32,
+    pub max_messages_per_window: u32,
     /// Accepts messages although the store is unavailable and the rate limit cannot be checked
     /// (`limits.messages_without_store`).
     pub accept_without_store: bool,
@@ -52,7 +52,7 @@ impl Default for ChatOptions {
                 max_content_bytes: 8 * 1024,
                 max_metadata_bytes: 4 * 1024,
                 edit_window: Duration::from_secs(300),
-                rate: 20,
+                max_messages_per_window: 20,
                 accept_without_store: true,
             },
             fanout_limit: 32,

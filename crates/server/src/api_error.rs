@@ -5,7 +5,7 @@
 
 use axum::http::StatusCode;
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tracing::error;
 
 use crate::auth::AuthError;
@@ -14,7 +14,7 @@ use crate::auth::AuthError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// Stable error code.
-    pub code: Code,
+    pub code: ErrorCode,
     /// Description for people; it may change.
     pub detail: String,
     /// Milliseconds after which the same request can succeed, if known.
@@ -23,7 +23,7 @@ pub struct ApiError {
 
 impl ApiError {
     /// Error without a retry delay.
-    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self {
             code,
@@ -39,7 +39,7 @@ impl ApiError {
 
     /// Error of a request that cannot be decoded.
     pub fn invalid_request(detail: impl Into<String>) -> Self {
-        Self::new(Code::InvalidRequest, detail)
+        Self::new(ErrorCode::InvalidRequest, detail)
     }
 
     /// Value of the header `Retry-After`: seconds, rounded up. An unavailable part may return at any time, so it gets
@@ -55,7 +55,7 @@ impl ApiError {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let code = error.code();
-        if code != Code::Internal {
+        if code != ErrorCode::Internal {
             return Self {
                 retry_after_ms: match error {
                     Error::RateLimited { retry_after_ms } => Some(retry_after_ms),
@@ -92,33 +92,33 @@ impl From<AuthError> for ApiError {
 }
 
 /// HTTP status of an error code.
-pub const fn http_status(code: Code) -> StatusCode {
+pub const fn http_status(code: ErrorCode) -> StatusCode {
     gateway_codes(code).0
 }
 
 /// gRPC code of an error code.
-pub const fn grpc_code(code: Code) -> tonic::Code {
+pub const fn grpc_code(code: ErrorCode) -> tonic::Code {
     gateway_codes(code).1
 }
 
 #[rustfmt::skip]
-const fn gateway_codes(code: Code) -> (StatusCode, tonic::Code) {
+const fn gateway_codes(code: ErrorCode) -> (StatusCode, tonic::Code) {
     match code {
-        Code::TokenMissing | Code::TokenInvalid | Code::TokenExpired | Code::TokenNotYetValid => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
-        Code::SessionExpired => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
-        Code::SessionBlocked | Code::ReadOnlySession => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
-        Code::Forbidden | Code::NotAMember | Code::OriginNotAllowed => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
-        Code::EditWindowOver => (StatusCode::FORBIDDEN, tonic::Code::FailedPrecondition),
-        Code::MessageDeleted => (StatusCode::CONFLICT, tonic::Code::FailedPrecondition),
-        Code::ConversationExists => (StatusCode::CONFLICT, tonic::Code::AlreadyExists),
-        Code::UserRequired | Code::InvalidId | Code::InvalidRequest | Code::TooMany => (StatusCode::BAD_REQUEST, tonic::Code::InvalidArgument),
-        Code::BodyTooLarge | Code::ContentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::InvalidArgument),
-        Code::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, tonic::Code::DeadlineExceeded),
-        Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
-        Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
-        Code::KeysUnavailable | Code::StoreUnavailable | Code::DatabaseUnavailable | Code::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
-        Code::RateLimited => (StatusCode::TOO_MANY_REQUESTS, tonic::Code::ResourceExhausted),
-        Code::StoreFull | Code::DatabaseFull => (StatusCode::INSUFFICIENT_STORAGE, tonic::Code::ResourceExhausted),
-        Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal),
+        ErrorCode::TokenMissing | ErrorCode::TokenInvalid | ErrorCode::TokenExpired | ErrorCode::TokenNotYetValid => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
+        ErrorCode::SessionExpired => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
+        ErrorCode::SessionBlocked | ErrorCode::ReadOnlySession => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
+        ErrorCode::Forbidden | ErrorCode::NotAMember | ErrorCode::OriginNotAllowed => (StatusCode::FORBIDDEN, tonic::Code::PermissionDenied),
+        ErrorCode::EditWindowOver => (StatusCode::FORBIDDEN, tonic::Code::FailedPrecondition),
+        ErrorCode::MessageDeleted => (StatusCode::CONFLICT, tonic::Code::FailedPrecondition),
+        ErrorCode::ConversationExists => (StatusCode::CONFLICT, tonic::Code::AlreadyExists),
+        ErrorCode::UserRequired | ErrorCode::InvalidId | ErrorCode::InvalidRequest | ErrorCode::TooMany => (StatusCode::BAD_REQUEST, tonic::Code::InvalidArgument),
+        ErrorCode::BodyTooLarge | ErrorCode::ContentTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::InvalidArgument),
+        ErrorCode::RequestTimeout => (StatusCode::REQUEST_TIMEOUT, tonic::Code::DeadlineExceeded),
+        ErrorCode::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
+        ErrorCode::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
+        ErrorCode::KeysUnavailable | ErrorCode::StoreUnavailable | ErrorCode::DatabaseUnavailable | ErrorCode::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
+        ErrorCode::RateLimited => (StatusCode::TOO_MANY_REQUESTS, tonic::Code::ResourceExhausted),
+        ErrorCode::StoreFull | ErrorCode::DatabaseFull => (StatusCode::INSUFFICIENT_STORAGE, tonic::Code::ResourceExhausted),
+        ErrorCode::Internal => (StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal),
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use parlor_chat::api::error::{Error, Result as ChatResult};
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::api_error::ApiError;
@@ -81,7 +81,7 @@ impl DatabaseBreaker {
         }
         self.trip();
         let detail = "the database is unavailable; retry later";
-        Err(ApiError::new(Code::DatabaseUnavailable, detail))
+        Err(ApiError::new(ErrorCode::DatabaseUnavailable, detail))
     }
 
     fn is_open(&self) -> bool {
@@ -147,7 +147,7 @@ mod tests {
             .run_with_probe(silent, pin!(fails()))
             .await
             .unwrap_err();
-        assert_eq!(error.code, Code::DatabaseUnavailable);
+        assert_eq!(error.code, ErrorCode::DatabaseUnavailable);
         assert_eq!(error.retry_after_seconds(), Some(1));
         started_at.elapsed()
     }
@@ -200,7 +200,7 @@ mod tests {
         let error = result.unwrap_err();
         assert_eq!(
             (error.code, begun.get()),
-            (Code::DatabaseUnavailable, false)
+            (ErrorCode::DatabaseUnavailable, false)
         );
         let answers = || ready(Ok::<_, ()>(()));
         assert_eq!(breaker.probe_then_run(answers, pin!(slow())).await, Ok(1));

@@ -10,10 +10,10 @@ use parlor_embedded::{Clock, EmbeddedConnection, EmbeddedEngine, EngineOptions, 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, ServerErrorKind, Value};
 
-use crate::background_tasks::BackgroundTasks;
 use crate::health::StoreShared;
 use crate::options::{StoreOpenError, StoreOptions};
 use crate::script;
+use crate::task_group::TaskGroup;
 
 /// Interval in which the clock is compared with the system clock.
 const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const MAX_QUEUED_MESSAGES: usize = 65_536;
 pub(crate) async fn open(
     options: &StoreOptions,
     shared: &StoreShared,
-    tasks: &BackgroundTasks,
+    tasks: &TaskGroup,
 ) -> Result<EmbeddedConnection, StoreOpenError> {
     let engine = match &options.data_folder {
         Some(folder) if options.read_only => EmbeddedEngine::open_read_only(folder)?,

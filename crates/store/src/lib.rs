@@ -16,7 +16,6 @@
 //! # }
 //! ```
 
-mod background_tasks;
 mod bus;
 mod clock;
 mod embedded_backend;
@@ -28,6 +27,7 @@ mod options;
 mod redis_backend;
 mod script;
 mod store;
+mod task_group;
 mod telemetry;
 mod url;
 

@@ -10,7 +10,6 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::sync::watch;
 
-use crate::background_tasks::BackgroundTasks;
 use crate::bus::Bus;
 use crate::clock::StoreClock;
 use crate::embedded_backend;
@@ -18,6 +17,7 @@ use crate::health::{StoreShared, StoreState};
 use crate::key_scan::KeyScan;
 use crate::options::{StoreOpenError, StoreOptions};
 use crate::redis_backend::RedisBackend;
+use crate::task_group::TaskGroup;
 use crate::telemetry;
 use crate::url::StoreUrl;
 
@@ -34,7 +34,7 @@ struct StoreInner {
     bus: Bus,
     kind: StoreKind,
     database: i64,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 /// Executes the commands. Clones share it.
@@ -67,7 +67,7 @@ impl Store {
             StoreUrl::Sentinel { database, .. } => (StoreKind::Sentinel, *database),
             StoreUrl::Cluster { .. } => (StoreKind::Cluster, 0),
         };
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         let backend = match kind {
             StoreKind::Embedded => {
                 StoreBackend::Embedded(embedded_backend::open(&options, &shared, &tasks).await?)

@@ -69,7 +69,7 @@ impl Caller {
     }
 
     /// The user that the request is about. Fails if a service has not named one.
-    pub fn user(&self) -> Result<&UserId> {
+    pub fn require_user(&self) -> Result<&UserId> {
         self.user.as_ref().ok_or(Error::UserRequired)
     }
 
@@ -77,7 +77,7 @@ impl Caller {
     /// this user.
     pub fn authorize_acting_for(&self, user: &str) -> Result<UserId> {
         if user.is_empty() {
-            return self.user().cloned();
+            return self.require_user().cloned();
         }
         let user = UserId::new(user)?;
         self.require_same_user(&user)?;
@@ -125,7 +125,7 @@ impl Caller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::error_code::Code;
+    use crate::api::error_code::ErrorCode;
 
     fn caller(role: Role) -> Caller {
         Caller {
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    fn code<T: std::fmt::Debug>(answer: Result<T>) -> Code {
+    fn code<T: std::fmt::Debug>(answer: Result<T>) -> ErrorCode {
         answer.expect_err("the call is rejected").code()
     }
 
@@ -161,8 +161,14 @@ mod tests {
                     .as_str(),
                 "alice"
             );
-            assert_eq!(code(alice.authorize_acting_for("bob")), Code::Forbidden);
-            assert_eq!(code(alice.clone().on_behalf_of("bob")), Code::Forbidden);
+            assert_eq!(
+                code(alice.authorize_acting_for("bob")),
+                ErrorCode::Forbidden
+            );
+            assert_eq!(
+                code(alice.clone().on_behalf_of("bob")),
+                ErrorCode::Forbidden
+            );
             assert!(alice.on_behalf_of("alice").is_ok());
         }
     }
@@ -173,23 +179,29 @@ mod tests {
         assert!(caller(Role::User).authorize_self_or_admin("alice").is_ok());
         assert_eq!(
             code(caller(Role::User).authorize_self_or_admin("bob")),
-            Code::Forbidden
+            ErrorCode::Forbidden
         );
     }
 
     #[test]
     fn a_service_acts_for_whom_it_names_and_for_nobody_else() {
         let service = caller(Role::Service);
-        assert_eq!(code(service.authorize_acting_for("")), Code::UserRequired);
-        assert_eq!(code(service.user()), Code::UserRequired);
+        assert_eq!(
+            code(service.authorize_acting_for("")),
+            ErrorCode::UserRequired
+        );
+        assert_eq!(code(service.require_user()), ErrorCode::UserRequired);
         assert!(service.authorize_acting_for("bob").is_ok());
         let as_bob = service.on_behalf_of("bob").expect("a service may");
-        assert_eq!(as_bob.user().expect("bob").as_str(), "bob");
+        assert_eq!(as_bob.require_user().expect("bob").as_str(), "bob");
         assert_eq!(as_bob.name, None);
-        assert_eq!(code(as_bob.authorize_acting_for("alice")), Code::Forbidden);
+        assert_eq!(
+            code(as_bob.authorize_acting_for("alice")),
+            ErrorCode::Forbidden
+        );
         assert_eq!(
             code(as_bob.authorize_self_or_admin("alice")),
-            Code::Forbidden
+            ErrorCode::Forbidden
         );
     }
 
@@ -197,11 +209,11 @@ mod tests {
     fn a_wrong_id_is_named_before_it_is_forbidden() {
         assert_eq!(
             code(caller(Role::User).authorize_acting_for("a b")),
-            Code::InvalidId
+            ErrorCode::InvalidId
         );
         assert_eq!(
             code(caller(Role::Service).on_behalf_of("")),
-            Code::InvalidId
+            ErrorCode::InvalidId
         );
     }
 

@@ -1,10 +1,14 @@
-//! [`Error`]: the failures of operations. Each error has one [`ErrorCode`], which each gateway maps to its protocol in
-//! one table.
+//! [`Error`]: the failures of operations.
+//!
+//! Invariants:
+//! 1. Each error has one [`ErrorCode`], which each gateway maps to its protocol in one table.
+//! 2. An error of the store or the database is classified once, when it becomes an [`Error`]: unavailable and full can be
+//!    retried, rejected is a bug.
 
 use parlor_store::{StoreErrorClass, classify_error};
 use redis::RedisError;
 
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::database;
 use crate::ids::{ConversationId, InvalidId};
 use crate::keys::Key;
@@ -127,32 +131,32 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// The stable code that clients see.
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::StoreUnavailable(_) | Self::StoreNotOpen => Code::StoreUnavailable,
-            Self::StoreFull(_) => Code::StoreFull,
+            Self::StoreUnavailable(_) | Self::StoreNotOpen => ErrorCode::StoreUnavailable,
+            Self::StoreFull(_) => ErrorCode::StoreFull,
             Self::CommittedNotPublished(cause) => cause.code(),
             Self::StoreRejected(_)
             | Self::DatabaseRejected(_)
             | Self::StoreOfOtherDatabase { .. }
-            | Self::StoreCopyIncomplete { .. } => Code::Internal,
-            Self::DatabaseUnavailable(_) => Code::DatabaseUnavailable,
-            Self::DatabaseFull(_) => Code::DatabaseFull,
-            Self::RateLimited { .. } => Code::RateLimited,
-            Self::NotFound(_) => Code::NotFound,
-            Self::ConversationExists(_) => Code::ConversationExists,
-            Self::ContentTooLarge { .. } => Code::ContentTooLarge,
-            Self::EditWindowOver(_) => Code::EditWindowOver,
-            Self::MessageDeleted(_) => Code::MessageDeleted,
-            Self::SessionExpired => Code::SessionExpired,
-            Self::SessionBlocked => Code::SessionBlocked,
-            Self::TooMany { .. } => Code::TooMany,
-            Self::InvalidId(_) => Code::InvalidId,
-            Self::InvalidRequest(_) => Code::InvalidRequest,
-            Self::UserRequired => Code::UserRequired,
-            Self::Forbidden(_) => Code::Forbidden,
-            Self::NotAMember(_) => Code::NotAMember,
-            Self::ReadOnlySession => Code::ReadOnlySession,
+            | Self::StoreCopyIncomplete { .. } => ErrorCode::Internal,
+            Self::DatabaseUnavailable(_) => ErrorCode::DatabaseUnavailable,
+            Self::DatabaseFull(_) => ErrorCode::DatabaseFull,
+            Self::RateLimited { .. } => ErrorCode::RateLimited,
+            Self::NotFound(_) => ErrorCode::NotFound,
+            Self::ConversationExists(_) => ErrorCode::ConversationExists,
+            Self::ContentTooLarge { .. } => ErrorCode::ContentTooLarge,
+            Self::EditWindowOver(_) => ErrorCode::EditWindowOver,
+            Self::MessageDeleted(_) => ErrorCode::MessageDeleted,
+            Self::SessionExpired => ErrorCode::SessionExpired,
+            Self::SessionBlocked => ErrorCode::SessionBlocked,
+            Self::TooMany { .. } => ErrorCode::TooMany,
+            Self::InvalidId(_) => ErrorCode::InvalidId,
+            Self::InvalidRequest(_) => ErrorCode::InvalidRequest,
+            Self::UserRequired => ErrorCode::UserRequired,
+            Self::Forbidden(_) => ErrorCode::Forbidden,
+            Self::NotAMember(_) => ErrorCode::NotAMember,
+            Self::ReadOnlySession => ErrorCode::ReadOnlySession,
         }
     }
 
@@ -175,7 +179,7 @@ impl From<RedisError> for Error {
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
         match database::classify_error(&error) {
-            // Code that can retry a conflict has done so already, so the client has to retry later.
+            // ErrorCode that can retry a conflict has done so already, so the client has to retry later.
             database::DatabaseErrorKind::Unavailable | database::DatabaseErrorKind::Conflict => {
                 Self::DatabaseUnavailable(error)
             }

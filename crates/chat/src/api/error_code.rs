@@ -7,7 +7,7 @@ use crate::keys::named_enum;
 
 named_enum! {
     /// Stable code of a failed request.
-    pub enum Code {
+    pub enum ErrorCode {
         /// No token was sent.
         TokenMissing = "token_missing",
         /// The token cannot be parsed, its signature is not trusted, or a claim is missing or wrong.
@@ -71,7 +71,7 @@ named_enum! {
     }
 }
 
-impl Code {
+impl ErrorCode {
     /// True if the same request can succeed later.
     pub const fn is_retryable(self) -> bool {
         matches!(

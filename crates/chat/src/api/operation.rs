@@ -11,7 +11,7 @@ use std::future::Future;
 
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::chat::Chat;
 use crate::{conversations, limits, messages, presence, sessions, typing, unread};
 
@@ -80,25 +80,25 @@ pub struct OperationInfo {
     /// Summary for the references, one line without a full stop.
     pub summary: &'static str,
     /// Error codes that the operation can return in addition to [`COMMON_ERROR_CODES`].
-    pub codes: &'static [Code],
+    pub codes: &'static [ErrorCode],
 }
 
 /// Error codes that any operation can return.
-pub const COMMON_ERROR_CODES: &[Code] = &[
-    Code::TokenMissing,
-    Code::TokenInvalid,
-    Code::TokenExpired,
-    Code::TokenNotYetValid,
-    Code::KeysUnavailable,
-    Code::SessionExpired,
-    Code::SessionBlocked,
-    Code::RateLimited,
-    Code::InvalidRequest,
-    Code::StoreUnavailable,
-    Code::StoreFull,
-    Code::DatabaseUnavailable,
-    Code::DatabaseFull,
-    Code::Internal,
+pub const COMMON_ERROR_CODES: &[ErrorCode] = &[
+    ErrorCode::TokenMissing,
+    ErrorCode::TokenInvalid,
+    ErrorCode::TokenExpired,
+    ErrorCode::TokenNotYetValid,
+    ErrorCode::KeysUnavailable,
+    ErrorCode::SessionExpired,
+    ErrorCode::SessionBlocked,
+    ErrorCode::RateLimited,
+    ErrorCode::InvalidRequest,
+    ErrorCode::StoreUnavailable,
+    ErrorCode::StoreFull,
+    ErrorCode::DatabaseUnavailable,
+    ErrorCode::DatabaseFull,
+    ErrorCode::Internal,
 ];
 
 /// All operations, in the order of the reference.

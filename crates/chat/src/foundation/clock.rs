@@ -1,4 +1,6 @@
 //! [`Timestamp`]: a point in time, and its ISO 8601 form.
+//!
+//! Invariant: nothing here reads a clock. The time comes from [`ChatContext::now`](crate::context::ChatContext::now).
 
 use std::time::Duration;
 

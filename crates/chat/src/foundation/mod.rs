@@ -1,5 +1,18 @@
 //! What the capabilities stand on: context and clock, identifiers, keys, the database, the bus, the nodes, and the small
 //! mechanisms that several capabilities share.
+//!
+//! | question | module |
+//! |---|---|
+//! | how a capability reaches store, keys and time | [`context`], [`clock`] |
+//! | what a valid identifier is | [`ids`] |
+//! | which keys exist, and how their names are built | [`keys`] |
+//! | how rows are read and written | [`database`] |
+//! | how nodes notify each other | [`bus`] |
+//! | which nodes are alive | [`nodes`] |
+//! | how work is repeated: periodically, after a failed store update | `background`, `retry_queue` |
+//! | how concurrent calls share work: one load, one statement, one notification | `single_flight`, `request_batcher`, `throttle` |
+//!
+//! Invariant: the foundation knows no capability, except that [`keys`] lists the declarations of all of them.
 
 pub(crate) mod background;
 pub mod bus;

@@ -28,31 +28,31 @@ impl<Q, A> Default for RequestBatcher<Q, A> {
 }
 
 impl<Q, A> RequestBatcher<Q, A> {
-    /// Submits a request and waits for the response. If this caller becomes the leader, `answer` is called with all
+    /// Submits a request and waits for the response. If this caller becomes the leader, `run_batch` is called with all
     /// queued requests and returns the responses in their order.
     pub(crate) async fn submit(
         &self,
-        question: Q,
-        answer: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
+        request: Q,
+        run_batch: impl AsyncFnOnce(&[Q]) -> Vec<Option<A>>,
     ) -> Option<A> {
-        let (asker, mut answered) = oneshot::channel();
-        self.queue.lock().push((question, asker));
+        let (sender, mut receiver) = oneshot::channel();
+        self.queue.lock().push((request, sender));
         tokio::select! {
             biased;
             // A caller that has its response must not wait for the lock and run another batch.
-            answer = &mut answered => return answer.ok(),
-            _answering = self.leader_lock.lock() => {
-                let mut waiting = std::mem::take(&mut *self.queue.lock());
-                waiting.retain(|(_, asker)| !asker.is_closed());
-                let (questions, askers): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
-                let answers = answer(&questions).await;
-                for (asker, answer) in askers.into_iter().zip(answers) {
+            response = &mut receiver => return response.ok(),
+            _guard = self.leader_lock.lock() => {
+                let mut batch = std::mem::take(&mut *self.queue.lock());
+                batch.retain(|(_, sender)| !sender.is_closed());
+                let (requests, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+                let responses = run_batch(&requests).await;
+                for (sender, response) in senders.into_iter().zip(responses) {
                     // The receiver may have been cancelled meanwhile.
-                    let _ = answer.map(|answer| asker.send(answer));
+                    let _ = response.map(|response| sender.send(response));
                 }
             }
         }
-        answered.await.ok()
+        receiver.await.ok()
     }
 }
 
@@ -68,9 +68,9 @@ mod tests {
     use super::*;
 
     /// Returns each request with the size of its batch. Requests above 100 get no response.
-    async fn with_count(questions: &[u32]) -> Vec<Option<(u32, usize)>> {
-        let answer = |it: &u32| (*it <= 100).then_some((*it, questions.len()));
-        questions.iter().map(answer).collect()
+    async fn with_count(requests: &[u32]) -> Vec<Option<(u32, usize)>> {
+        let answer = |it: &u32| (*it <= 100).then_some((*it, requests.len()));
+        requests.iter().map(answer).collect()
     }
 
     #[tokio::test]
@@ -79,17 +79,17 @@ mod tests {
         let first = tokio::spawn({
             let (batcher, go) = (Arc::clone(&batcher), Arc::clone(&go));
             async move {
-                let slow = async |questions: &[u32]| {
+                let slow = async |requests: &[u32]| {
                     go.notified().await;
-                    with_count(questions).await
+                    with_count(requests).await
                 };
                 batcher.submit(0, slow).await
             }
         });
         yield_now().await;
-        let others = [1, 2, 300, 4].map(|question| {
+        let others = [1, 2, 300, 4].map(|request| {
             let batcher = Arc::clone(&batcher);
-            tokio::spawn(async move { batcher.submit(question, with_count).await })
+            tokio::spawn(async move { batcher.submit(request, with_count).await })
         });
         yield_now().await;
         go.notify_one();
@@ -105,24 +105,24 @@ mod tests {
     async fn a_caller_does_not_wait_for_later_batches() {
         let batcher = Arc::new(RequestBatcher::default());
         let (go, stuck) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let ask = |question: u32, wait: &Arc<Notify>| {
+        let submit = |request: u32, wait: &Arc<Notify>| {
             let (batcher, wait) = (Arc::clone(&batcher), Arc::clone(wait));
             tokio::spawn(async move {
-                let slow = async |questions: &[u32]| {
+                let slow = async |requests: &[u32]| {
                     wait.notified().await;
-                    with_count(questions).await
+                    with_count(requests).await
                 };
-                batcher.submit(question, slow).await
+                batcher.submit(request, slow).await
             })
         };
-        let first = ask(1, &go);
+        let first = submit(1, &go);
         yield_now().await;
-        let [second, third] = [2, 3].map(|question| ask(question, &go));
+        let [second, third] = [2, 3].map(|request| submit(request, &go));
         yield_now().await;
         go.notify_one();
         assert_eq!(first.await.unwrap(), Some((1, 1)));
         // These requests arrive while the batch of the second and third request runs.
-        let late = [4, 5].map(|question| ask(question, &stuck));
+        let late = [4, 5].map(|request| submit(request, &stuck));
         yield_now().await;
         go.notify_one();
         assert_eq!(second.await.unwrap(), Some((2, 2)));
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn a_cancelled_batch_does_not_block_the_next_batch() {
         let batcher = Arc::new(RequestBatcher::default());
-        let given_up = tokio::spawn({
+        let cancelled = tokio::spawn({
             let batcher = Arc::clone(&batcher);
             async move {
                 batcher
@@ -149,13 +149,13 @@ mod tests {
                     .await
             }
         });
-        let left = tokio::spawn({
+        let remaining = tokio::spawn({
             let batcher = Arc::clone(&batcher);
             async move { batcher.submit(2, with_count).await }
         });
         yield_now().await;
-        given_up.abort();
-        assert_eq!(left.await.unwrap(), Some((2, 1)));
+        cancelled.abort();
+        assert_eq!(remaining.await.unwrap(), Some((2, 1)));
         assert_eq!(batcher.submit(3, async |_: &[u32]| Vec::new()).await, None);
         assert_eq!(batcher.submit(4, with_count).await, Some((4, 1)));
     }

@@ -21,8 +21,8 @@ pub(crate) struct RetryQueue<T>(Mutex<HashSet<T>>);
 
 /// Store updates that are about to run. If the guard is dropped before [`complete`](Self::complete), they are queued.
 #[must_use = "the items are queued when the guard is dropped"]
-pub(crate) struct RetryGuard<'o, T: Eq + Hash> {
-    queue: &'o RetryQueue<T>,
+pub(crate) struct RetryGuard<'a, T: Eq + Hash> {
+    queue: &'a RetryQueue<T>,
     items: Vec<T>,
 }
 
@@ -32,40 +32,41 @@ impl<T> Default for RetryQueue<T> {
     }
 }
 
-impl<T: Eq + Hash + Clone> RetryQueue<T> {
+impl<T: Eq + Hash> RetryQueue<T> {
     /// Creates the guard of these updates. Call it before the work starts.
-    pub(crate) fn guard(&self, steps: impl IntoIterator<Item = T>) -> RetryGuard<'_, T> {
-        let steps = steps.into_iter().collect();
+    pub(crate) fn guard(&self, items: impl IntoIterator<Item = T>) -> RetryGuard<'_, T> {
         RetryGuard {
             queue: self,
-            items: steps,
+            items: items.into_iter().collect(),
         }
     }
 
     /// Queues an update that failed.
-    pub(crate) fn push(&self, step: T) {
-        let mut owed = self.0.lock();
-        if owed.len() < MAX_PENDING {
-            owed.insert(step);
+    pub(crate) fn push(&self, item: T) {
+        let mut queued = self.0.lock();
+        if queued.len() < MAX_PENDING {
+            queued.insert(item);
         }
     }
 
+    /// Removes an item. Returns false if it is not queued.
+    pub(crate) fn remove(&self, item: &T) -> bool {
+        self.0.lock().remove(item)
+    }
+}
+
+impl<T: Eq + Hash + Clone> RetryQueue<T> {
     /// Copies all queued items.
     pub(crate) fn all(&self) -> Vec<T> {
         self.0.lock().iter().cloned().collect()
     }
 
-    /// Removes an item. Returns false if it is not queued.
-    pub(crate) fn remove(&self, step: &T) -> bool {
-        self.0.lock().remove(step)
-    }
-
     /// Removes up to `max` items.
-    pub(crate) fn take_up_to(&self, most: usize) -> Vec<T> {
-        let mut owed = self.0.lock();
-        let taken: Vec<T> = owed.iter().take(most).cloned().collect();
-        for step in &taken {
-            owed.remove(step);
+    pub(crate) fn take_up_to(&self, max: usize) -> Vec<T> {
+        let mut queued = self.0.lock();
+        let taken: Vec<T> = queued.iter().take(max).cloned().collect();
+        for item in &taken {
+            queued.remove(item);
         }
         taken
     }
@@ -80,14 +81,8 @@ impl<T: Eq + Hash> RetryGuard<'_, T> {
 
 impl<T: Eq + Hash> Drop for RetryGuard<'_, T> {
     fn drop(&mut self) {
-        if self.items.is_empty() {
-            return;
-        }
-        let mut owed = self.queue.0.lock();
-        for step in self.items.drain(..) {
-            if owed.len() < MAX_PENDING {
-                owed.insert(step);
-            }
+        for item in self.items.drain(..) {
+            self.queue.push(item);
         }
     }
 }

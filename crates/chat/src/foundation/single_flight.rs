@@ -56,12 +56,12 @@ impl<K: Eq + Hash + Clone, V: Clone> SingleFlight<K, V> {
         if open.len() >= self.max_in_flight {
             return FlightRole::Bypass;
         }
-        let (answer, flight) = watch::channel(None);
+        let (value, flight) = watch::channel(None);
         open.insert(key.clone(), flight);
         FlightRole::Leader(FlightLeader {
             flights: self,
             key: Some(key.clone()),
-            value: answer,
+            value,
         })
     }
 }
@@ -75,9 +75,9 @@ impl<K: Eq + Hash, V> FlightLeader<'_, K, V> {
     }
 
     /// Gives the value to all followers.
-    pub(crate) fn complete(mut self, answer: V) {
+    pub(crate) fn complete(mut self, value: V) {
         self.close();
-        self.value.send_replace(Some(answer));
+        self.value.send_replace(Some(value));
     }
 }
 
@@ -90,8 +90,8 @@ impl<K: Eq + Hash, V> Drop for FlightLeader<'_, K, V> {
 impl<V: Clone> FlightFollower<V> {
     /// Waits for the value; `None` if the leader was dropped without one.
     pub(crate) async fn wait(mut self) -> Option<V> {
-        let answer = self.0.wait_for(Option::is_some).await;
-        answer.ok().and_then(|it| it.clone())
+        let value = self.0.wait_for(Option::is_some).await;
+        value.ok().and_then(|it| it.clone())
     }
 }
 
@@ -99,16 +99,16 @@ impl<V: Clone> FlightFollower<V> {
 mod tests {
     use super::*;
 
-    fn pilot<'a>(flights: &'a SingleFlight<u8, u8>, key: u8) -> FlightLeader<'a, u8, u8> {
+    fn leader<'a>(flights: &'a SingleFlight<u8, u8>, key: u8) -> FlightLeader<'a, u8, u8> {
         match flights.join(&key) {
-            FlightRole::Leader(pilot) => pilot,
+            FlightRole::Leader(leader) => leader,
             _ => panic!("no new flight for {key}"),
         }
     }
 
-    fn passenger(flights: &SingleFlight<u8, u8>, key: u8) -> FlightFollower<u8> {
+    fn follower(flights: &SingleFlight<u8, u8>, key: u8) -> FlightFollower<u8> {
         match flights.join(&key) {
-            FlightRole::Follower(passenger) => passenger,
+            FlightRole::Follower(follower) => follower,
             _ => panic!("no flight for {key}"),
         }
     }
@@ -116,15 +116,15 @@ mod tests {
     #[tokio::test]
     async fn callers_that_join_before_the_load_starts_share_its_result() {
         let flights = SingleFlight::new(2);
-        let mut first = pilot(&flights, 1);
-        let waiting = [passenger(&flights, 1), passenger(&flights, 1)];
+        let mut first = leader(&flights, 1);
+        let waiting = [follower(&flights, 1), follower(&flights, 1)];
         first.close();
-        let second = pilot(&flights, 1);
+        let second = leader(&flights, 1);
         first.complete(7);
-        for one in waiting {
-            assert_eq!(one.wait().await, Some(7));
+        for follower in waiting {
+            assert_eq!(follower.wait().await, Some(7));
         }
-        let late = passenger(&flights, 1);
+        let late = follower(&flights, 1);
         second.complete(8);
         assert_eq!(late.wait().await, Some(8));
     }
@@ -132,12 +132,12 @@ mod tests {
     #[tokio::test]
     async fn a_cancelled_loader_releases_the_waiting_callers() {
         let flights = SingleFlight::new(1);
-        let gone = pilot(&flights, 1);
-        let waiting = passenger(&flights, 1);
+        let cancelled = leader(&flights, 1);
+        let waiting = follower(&flights, 1);
         assert!(matches!(flights.join(&2), FlightRole::Bypass));
-        drop(gone);
+        drop(cancelled);
         assert_eq!(waiting.wait().await, None);
-        drop(pilot(&flights, 2));
+        drop(leader(&flights, 2));
         assert!(flights.in_flight.lock().is_empty());
     }
 }

@@ -36,45 +36,53 @@ impl<T: Copy + Ord> ConversationThrottle<T> {
     }
 
     /// Returns the value if it may be passed now, else keeps it.
-    pub(crate) fn submit(&self, conversation: &ConversationId, it: T, now: Timestamp) -> Option<T> {
-        let mut places = self.entries.lock();
-        if let Some(place) = places.get_mut(conversation) {
-            if place.pending.is_some() || !self.interval_elapsed(place, now) {
-                let newest = place.pending.take().map_or(it, |other| other.max(it));
-                place.pending = Some(newest);
+    pub(crate) fn submit(
+        &self,
+        conversation: &ConversationId,
+        value: T,
+        now: Timestamp,
+    ) -> Option<T> {
+        let mut entries = self.entries.lock();
+        if let Some(entry) = entries.get_mut(conversation) {
+            if entry.pending.is_some() || !self.interval_elapsed(entry, now) {
+                let greatest = entry
+                    .pending
+                    .take()
+                    .map_or(value, |pending| pending.max(value));
+                entry.pending = Some(greatest);
                 return None;
             }
-            place.last_sent = now;
-        } else if places.len() < MAX_CONVERSATIONS {
-            let place = ThrottleEntry {
+            entry.last_sent = now;
+        } else if entries.len() < MAX_CONVERSATIONS {
+            let entry = ThrottleEntry {
                 last_sent: now,
                 pending: None,
             };
-            places.insert(conversation.clone(), place);
+            entries.insert(conversation.clone(), entry);
         }
-        Some(it)
+        Some(value)
     }
 
     /// Takes the kept values whose interval is over.
     pub(crate) fn take_due(&self, now: Timestamp) -> Vec<(ConversationId, T)> {
         let mut due = Vec::new();
-        self.entries.lock().retain(|conversation, place| {
-            if !self.interval_elapsed(place, now) {
+        self.entries.lock().retain(|conversation, entry| {
+            if !self.interval_elapsed(entry, now) {
                 return true;
             }
-            let Some(it) = place.pending.take() else {
+            let Some(value) = entry.pending.take() else {
                 return false;
             };
-            place.last_sent = now;
-            due.push((conversation.clone(), it));
+            entry.last_sent = now;
+            due.push((conversation.clone(), value));
             true
         });
         due
     }
 
-    fn interval_elapsed(&self, place: &ThrottleEntry<T>, now: Timestamp) -> bool {
+    fn interval_elapsed(&self, entry: &ThrottleEntry<T>, now: Timestamp) -> bool {
         // A clock that jumps back must not extend the interval.
-        now < place.last_sent || place.last_sent.saturating_add(self.interval) <= now
+        now < entry.last_sent || entry.last_sent.saturating_add(self.interval) <= now
     }
 }
 
@@ -84,19 +92,19 @@ mod tests {
 
     #[test]
     fn a_throttle_emits_the_first_value_at_once_and_the_newest_later() {
-        let paced = ConversationThrottle::new(Duration::from_secs(1));
+        let throttle = ConversationThrottle::new(Duration::from_secs(1));
         let [a, b] = ["a", "b"].map(|id| ConversationId::new(id).expect("valid"));
-        assert_eq!(paced.submit(&a, 1, Timestamp(0)), Some(1));
-        assert_eq!(paced.submit(&b, 1, Timestamp(500)), Some(1));
-        assert_eq!(paced.submit(&a, 3, Timestamp(600)), None);
-        assert_eq!(paced.submit(&a, 2, Timestamp(999)), None);
-        assert_eq!(paced.take_due(Timestamp(999)), []);
-        assert_eq!(paced.submit(&a, 1, Timestamp(1_000)), None);
-        assert_eq!(paced.take_due(Timestamp(1_000)), [(a.clone(), 3)]);
-        assert_eq!(paced.submit(&a, 4, Timestamp(1_500)), None);
-        assert_eq!(paced.take_due(Timestamp(2_000)), [(a.clone(), 4)]);
-        assert_eq!(paced.take_due(Timestamp(3_000)), []);
-        assert!(paced.entries.lock().is_empty());
-        assert_eq!(paced.submit(&a, 5, Timestamp(3_000)), Some(5));
+        assert_eq!(throttle.submit(&a, 1, Timestamp(0)), Some(1));
+        assert_eq!(throttle.submit(&b, 1, Timestamp(500)), Some(1));
+        assert_eq!(throttle.submit(&a, 3, Timestamp(600)), None);
+        assert_eq!(throttle.submit(&a, 2, Timestamp(999)), None);
+        assert_eq!(throttle.take_due(Timestamp(999)), []);
+        assert_eq!(throttle.submit(&a, 1, Timestamp(1_000)), None);
+        assert_eq!(throttle.take_due(Timestamp(1_000)), [(a.clone(), 3)]);
+        assert_eq!(throttle.submit(&a, 4, Timestamp(1_500)), None);
+        assert_eq!(throttle.take_due(Timestamp(2_000)), [(a.clone(), 4)]);
+        assert_eq!(throttle.take_due(Timestamp(3_000)), []);
+        assert!(throttle.entries.lock().is_empty());
+        assert_eq!(throttle.submit(&a, 5, Timestamp(3_000)), Some(5));
     }
 }

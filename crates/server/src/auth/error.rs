@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 /// Reason why a token is rejected. [`AuthError::code`] is stable, the text is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,17 +36,17 @@ pub enum AuthError {
 
 impl AuthError {
     /// Stable error code of the API.
-    pub const fn code(&self) -> Code {
+    pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Missing => Code::TokenMissing,
-            Self::Expired => Code::TokenExpired,
-            Self::NotYetValid => Code::TokenNotYetValid,
-            Self::KeysUnavailable => Code::KeysUnavailable,
+            Self::Missing => ErrorCode::TokenMissing,
+            Self::Expired => ErrorCode::TokenExpired,
+            Self::NotYetValid => ErrorCode::TokenNotYetValid,
+            Self::KeysUnavailable => ErrorCode::KeysUnavailable,
             Self::Malformed
             | Self::Algorithm(_)
             | Self::Signature
             | Self::UnknownKey
-            | Self::Claim { .. } => Code::TokenInvalid,
+            | Self::Claim { .. } => ErrorCode::TokenInvalid,
         }
     }
 

@@ -65,6 +65,8 @@ mod tests {
         let signatures = SignatureCache::default();
         for number in 0..3 * MAX_CACHED_SIGNATURES {
             signatures.add(numbered(number));
+            // All are used at least once, except number 1.
+            assert!(number == 1 || signatures.contains(&numbered(number)));
             assert!(signatures.contains(&numbered(0)), "{number}");
         }
         assert!(!signatures.contains(&numbered(1)));

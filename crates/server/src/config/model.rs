@@ -176,7 +176,7 @@ fn chat_options(values: &SettingValues) -> parlor_chat::ChatOptions {
             max_content_bytes: saturating_u32(values.number("messages.max_content")) as usize,
             max_metadata_bytes: saturating_u32(values.number("messages.max_metadata")) as usize,
             edit_window: values.time("messages.edit_window"),
-            rate: saturating_u32(values.number("limits.messages")),
+            max_messages_per_window: saturating_u32(values.number("limits.messages")),
             accept_without_store: values.text("limits.messages_without_store") == "open",
         },
         fanout_limit: values.number("unread.fanout_limit"),

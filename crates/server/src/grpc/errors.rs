@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tonic::Status;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -42,9 +42,9 @@ impl From<ApiError> for Status {
 /// decoded, or an unknown method.
 pub(super) fn with_error_code(status: &Status) -> Option<Status> {
     let code = match status.code() {
-        tonic::Code::OutOfRange => Code::BodyTooLarge,
-        tonic::Code::Unimplemented => Code::MethodNotAllowed,
-        tonic::Code::Internal => Code::InvalidRequest,
+        tonic::Code::OutOfRange => ErrorCode::BodyTooLarge,
+        tonic::Code::Unimplemented => ErrorCode::MethodNotAllowed,
+        tonic::Code::Internal => ErrorCode::InvalidRequest,
         _ => return None,
     };
     let detail = match status.message() {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, stream};
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
@@ -83,7 +83,7 @@ impl health_server::Health for HealthService {
         let service = &request.get_ref().service;
         if !is_known(service) {
             let detail = format!("unknown service {service:?}");
-            return Err(ApiError::new(Code::NotFound, detail).into());
+            return Err(ApiError::new(ErrorCode::NotFound, detail).into());
         }
         Ok(Response::new(health_response(
             serving_status(&self.app).await,

@@ -21,7 +21,7 @@ mod session_service;
 mod status_subscription;
 mod user_status_service;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -83,5 +83,8 @@ fn routes(app: AppState, health: HealthService) -> Routes {
 
 /// Error that ends streams at shutdown.
 fn shutdown_error() -> ApiError {
-    ApiError::new(Code::ShuttingDown, "the server is shutting down; reconnect")
+    ApiError::new(
+        ErrorCode::ShuttingDown,
+        "the server is shutting down; reconnect",
+    )
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use http_body_util::{BodyStream, StreamBody};
 use hyper::body::Incoming;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::AuthRequirement;
 use tokio::time::timeout;
 use tonic::Status;
@@ -54,7 +54,7 @@ impl AuthenticatingService {
                     "the request was not answered within {} s",
                     RESPONSE_TIMEOUT.as_secs()
                 );
-                Status::from(ApiError::new(Code::RequestTimeout, detail)).into_http()
+                Status::from(ApiError::new(ErrorCode::RequestTimeout, detail)).into_http()
             }
         }
     }
@@ -103,7 +103,7 @@ impl AuthenticatingService {
 
 fn invalid_header_error() -> ApiError {
     let detail = "`authorization` in the metadata is not visible ASCII";
-    ApiError::new(Code::TokenInvalid, detail)
+    ApiError::new(ErrorCode::TokenInvalid, detail)
 }
 
 fn add_error_code(response: Response<Body>) -> Response<Body> {

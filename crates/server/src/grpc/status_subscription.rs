@@ -9,7 +9,7 @@
 use futures_util::{Stream, stream};
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::presence::{self, PresenceWatch, PresenceWatcher};
 use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
 use tokio::time::{Instant, sleep_until};
@@ -60,7 +60,7 @@ impl StatusSubscription {
             () = self.app.wait_for_shutdown() => Err(super::shutdown_error()),
             () = sleep_until(self.token_expires_at) => {
                 let detail = "the token has expired; subscribe again with a new token";
-                Err(ApiError::new(Code::TokenExpired, detail))
+                Err(ApiError::new(ErrorCode::TokenExpired, detail))
             }
             error = wait_for_session_end(self.session.as_mut()) => Err(error),
             users = self.changes.next() => Ok(status_updates_message(users, false)),

@@ -45,7 +45,7 @@ impl UserStatusService for GrpcService {
         let (caller, message) = caller_and_message(request);
         let mut user_id = message.user_id;
         if user_id.is_empty() {
-            let own = caller.user().map_err(ApiError::from)?;
+            let own = caller.require_user().map_err(ApiError::from)?;
             user_id = own.as_str().to_owned();
         }
         run_operation(&self.0, &caller, GetPresence { user_id }).await

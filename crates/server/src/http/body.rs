@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use http_body_util::BodyExt;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use tokio::time::timeout;
 
 use crate::api_error::ApiError;
@@ -46,7 +46,7 @@ async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, ApiError>
     let mut whole = Vec::with_capacity(announced.min(most));
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
-        let broken = |_| ApiError::new(Code::InvalidRequest, "the body ended early");
+        let broken = |_| ApiError::new(ErrorCode::InvalidRequest, "the body ended early");
         let Ok(data) = frame.map_err(broken)?.into_data() else {
             continue;
         };
@@ -65,7 +65,7 @@ async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, ApiError>
 
 fn too_large() -> ApiError {
     let text = format!("the request body exceeds {} KiB", MAX_BODY_BYTES / 1024);
-    ApiError::new(Code::BodyTooLarge, text)
+    ApiError::new(ErrorCode::BodyTooLarge, text)
 }
 
 fn timeout_error() -> ApiError {
@@ -73,7 +73,7 @@ fn timeout_error() -> ApiError {
         "the request body did not arrive within {} s",
         BODY_TIMEOUT.as_secs()
     );
-    ApiError::new(Code::RequestTimeout, text)
+    ApiError::new(ErrorCode::RequestTimeout, text)
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
         );
         for length in [MAX_BODY_BYTES + 1, MAX_BODY_BYTES * 3, MAX_BODY_BYTES * 100] {
             let error = read_body(chunks(length)).await.unwrap_err();
-            assert_eq!(error.code, Code::BodyTooLarge, "{length}");
+            assert_eq!(error.code, ErrorCode::BodyTooLarge, "{length}");
         }
     }
 
@@ -111,7 +111,7 @@ mod tests {
             MAX_BODY_BYTES + MAX_DISCARDED_BYTES + 1
         ]))
         .await;
-        assert_eq!(error.unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(error.unwrap_err().code, ErrorCode::BodyTooLarge);
     }
 
     #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ mod tests {
         let body = Body::from_stream(first.chain(stream::pending()));
         assert_eq!(
             read_body(body).await.unwrap_err().code,
-            Code::RequestTimeout
+            ErrorCode::RequestTimeout
         );
     }
 }

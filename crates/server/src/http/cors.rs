@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use axum::response::{IntoResponse, Response};
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 use crate::api_error::ApiError;
 
@@ -75,7 +75,7 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
 /// Response to a page of another origin.
 pub(super) fn origin_error() -> Response {
     ApiError::new(
-        Code::OriginNotAllowed,
+        ErrorCode::OriginNotAllowed,
         "the origin of this page is not allowed; add it to server.allowed_origins",
     )
     .into_response()

@@ -14,7 +14,7 @@ use axum::extract::Path;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -98,5 +98,5 @@ fn static_response(kind: &str, content: impl Into<Body>) -> Response {
 
 fn asset_not_found(name: &str) -> Response {
     let detail = format!("no such path: /docs/{name}");
-    ApiError::new(Code::NotFound, detail).into_response()
+    ApiError::new(ErrorCode::NotFound, detail).into_response()
 }

@@ -26,7 +26,7 @@ use axum::body::Body;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -51,7 +51,7 @@ fn router(app: AppState) -> Router {
 async fn not_found(uri: Uri, body: Body) -> ApiError {
     body::discard_body(body).await;
     let detail = format!("no such path: {}", uri.path());
-    ApiError::new(Code::NotFound, detail)
+    ApiError::new(ErrorCode::NotFound, detail)
 }
 
 /// The router adds the header `Allow` to both responses.
@@ -64,5 +64,5 @@ async fn method_not_allowed(method: Method, uri: Uri, body: Body) -> Response {
         "{method} is not allowed for {}; see the header Allow",
         uri.path()
     );
-    ApiError::new(Code::MethodNotAllowed, detail).into_response()
+    ApiError::new(ErrorCode::MethodNotAllowed, detail).into_response()
 }

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 use super::body;
 use super::rate_limit_headers;
@@ -85,7 +85,11 @@ async fn decode_and_run<O: HttpOperation>(
         path: &params.map_err(|rejection| invalid_path_error(&rejection))?,
         query: head.uri.query().unwrap_or_default(),
         body: &body,
-        key: header_text(&head.headers, IDEMPOTENCY_KEY_HEADER, Code::InvalidRequest)?,
+        key: header_text(
+            &head.headers,
+            IDEMPOTENCY_KEY_HEADER,
+            ErrorCode::InvalidRequest,
+        )?,
     };
     let operation: O = decoder.decode(&parts)?;
     app.run_operation(caller, operation).await
@@ -94,8 +98,12 @@ async fn decode_and_run<O: HttpOperation>(
 async fn admit_request<O: HttpOperation>(app: &AppState, head: &Parts) -> Admission {
     let headers = &head.headers;
     let credentials = RequestCredentials {
-        authorization: header_text(headers, header::AUTHORIZATION.as_str(), Code::TokenInvalid),
-        acting_user: header_text(headers, ACTING_USER_HEADER, Code::InvalidId),
+        authorization: header_text(
+            headers,
+            header::AUTHORIZATION.as_str(),
+            ErrorCode::TokenInvalid,
+        ),
+        acting_user: header_text(headers, ACTING_USER_HEADER, ErrorCode::InvalidId),
         client_address: app.client_address(head.extensions.get::<PeerAddress>(), headers),
     };
     app.admit_request(&credentials, O::AUTH).await
@@ -104,7 +112,7 @@ async fn admit_request<O: HttpOperation>(app: &AppState, head: &Parts) -> Admiss
 fn header_text<'h>(
     headers: &'h HeaderMap,
     name: &str,
-    code: Code,
+    code: ErrorCode,
 ) -> Result<Option<&'h str>, ApiError> {
     let unreadable = |_| ApiError::new(code, format!("the header `{name}` is not visible ASCII"));
     let value = headers.get(name).map(|value| value.to_str());
@@ -113,5 +121,5 @@ fn header_text<'h>(
 
 fn invalid_path_error(rejection: &RawPathParamsRejection) -> ApiError {
     let text = format!("the path cannot be decoded: {}", rejection.body_text());
-    ApiError::new(Code::InvalidRequest, text)
+    ApiError::new(ErrorCode::InvalidRequest, text)
 }

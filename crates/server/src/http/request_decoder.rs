@@ -8,7 +8,7 @@
 //!    JSON.
 
 use axum::extract::RawPathParams;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -62,7 +62,7 @@ impl RequestDecoder {
             // In a body, an empty id stands for the caller. In a path it is an error.
             if value.is_empty() {
                 let text = format!("the path parameter `{name}` is empty");
-                return Err(ApiError::new(Code::InvalidId, text));
+                return Err(ApiError::new(ErrorCode::InvalidId, text));
             }
             let field = routes::request_field(name);
             let known = self.fields.iter().find(|(known, _)| known == field);

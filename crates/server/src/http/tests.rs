@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{CreatesResource, Operation, OperationInfo};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ impl Operation for Write {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.write",
         summary: "Writes something",
-        codes: &[Code::RateLimited],
+        codes: &[ErrorCode::RateLimited],
     };
     const CREATES: CreatesResource = CreatesResource::IfAbsent;
     type Reply = Written;
@@ -88,7 +88,7 @@ async fn read(path: &str, key: Option<&str>, sent: &str) -> std::result::Result<
         return Ok(serde_json::from_slice(&text).unwrap());
     }
     let text = String::from_utf8(text.to_vec()).unwrap();
-    Err(ApiError::new(Code::InvalidRequest, text))
+    Err(ApiError::new(ErrorCode::InvalidRequest, text))
 }
 
 #[tokio::test]

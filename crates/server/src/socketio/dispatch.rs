@@ -219,7 +219,7 @@ impl From<ApiError> for ErrorBody {
 
 #[cfg(test)]
 mod tests {
-    use parlor_chat::api::error_code::Code;
+    use parlor_chat::api::error_code::ErrorCode;
     use parlor_chat::messages::SendMessage;
     use serde_json::{Value, json};
 
@@ -238,7 +238,7 @@ mod tests {
     fn an_error_ack_has_a_code_and_an_optional_retry_delay() {
         let text = encode_error_ack(ApiError {
             retry_after_ms: Some(20),
-            ..ApiError::new(Code::RateLimited, "too often")
+            ..ApiError::new(ErrorCode::RateLimited, "too often")
         });
         let ack: Value = serde_json::from_slice(&text).unwrap();
         let error = json!({ "code": "rate_limited", "message": "too often", "retryAfterMs": 20 });
@@ -257,7 +257,7 @@ mod tests {
             ),
         ] {
             let error = parse_json::<SendMessage>(text).unwrap_err();
-            assert_eq!(error.code, Code::InvalidRequest);
+            assert_eq!(error.code, ErrorCode::InvalidRequest);
             assert_eq!(error.detail, detail, "{text}");
         }
     }

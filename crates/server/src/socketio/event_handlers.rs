@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::{Error, Result as ChatResult};
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{Operation, OperationInfo};
 use parlor_chat::ids::ConversationId;
 use parlor_chat::presence::SetPresence;
@@ -43,7 +43,7 @@ impl Operation for SetPresenceStatus {
 
     async fn run(self, chat: &Chat, caller: &Caller) -> ChatResult<EmptyObject> {
         chat.presence()
-            .set_status(caller.user()?, self.status)
+            .set_status(caller.require_user()?, self.status)
             .await?;
         Ok(EmptyObject {})
     }
@@ -95,7 +95,7 @@ pub(super) fn refresh_session(call: &EventCall<'_>) -> Option<HandlerFuture> {
         let caller = resolve_acting_user(caller, user)?;
         if !same_role || caller.user.as_ref() != Some(&state.device.user) {
             let text = "the token belongs to another user or role; open a new connection with it";
-            return Err(ApiError::new(Code::Forbidden, text));
+            return Err(ApiError::new(ErrorCode::Forbidden, text));
         }
         let caller = gateway.app.check_session(caller).await?;
         gateway.set_token_expiry(state, &caller);

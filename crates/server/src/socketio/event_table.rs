@@ -4,7 +4,7 @@
 //! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`CLIENT_EVENTS`], or in
 //!    [`OPERATIONS_WITHOUT_EVENT`] with the reason.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{Operation, OperationInfo};
 use parlor_chat::conversations::{
     Conversation, CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember,
@@ -49,7 +49,7 @@ pub struct ClientEvent {
     /// Operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) that the event offers, if any.
     pub operation: Option<OperationInfo>,
     /// Error codes besides those that any event can return.
-    pub error_codes: &'static [Code],
+    pub error_codes: &'static [ErrorCode],
     /// Schema of the body, one JSON object.
     pub body_schema: fn() -> TypeSchema,
     /// Schema of the acknowledgement, without `ok: true`.
@@ -82,11 +82,11 @@ pub fn error_ack_schema() -> TypeSchema {
     TypeSchema::of::<ErrorAck>()
 }
 
-const JOIN_ERROR_CODES: &[Code] = &[
-    Code::InvalidId,
-    Code::UserRequired,
-    Code::NotAMember,
-    Code::TooMany,
+const JOIN_ERROR_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::UserRequired,
+    ErrorCode::NotAMember,
+    ErrorCode::TooMany,
 ];
 
 /// All client events, in the order of the references.
@@ -98,13 +98,13 @@ pub static CLIENT_EVENTS: &[ClientEvent] = &[
     client_event::<WatchPresence, UserStatusList>("presence:watch", presence_watch::watch, "Watches users: replies with their status and sends every change", WatchPresence::INFO.codes).offers(WatchPresence::INFO),
     client_event::<WatchPresence, UserStatusList>("presence:unwatch", presence_watch::unwatch, "Stops watching users: replies with their current status", WatchPresence::INFO.codes),
     client_event::<CatchUpConversation, JoinReply>("conversation:join", join::join_conversation, "Joins a conversation: replies with what the client missed and sends live events", JOIN_ERROR_CODES).offers(CatchUpConversation::INFO),
-    client_event::<ConversationRef, EmptyObject>("conversation:leave", event_handlers::leave_conversation, "Stops the live events of a conversation for this socket", &[Code::InvalidId]),
+    client_event::<ConversationRef, EmptyObject>("conversation:leave", event_handlers::leave_conversation, "Stops the live events of a conversation for this socket", &[ErrorCode::InvalidId]),
     operation_event::<EditMessage, MessageReply>("message:edit", run_rate_limited::<EditMessage, MessageReply>),
     operation_event::<DeleteMessage, MessageReply>("message:delete", run_rate_limited::<DeleteMessage, MessageReply>),
     operation_event::<MarkDelivered, UnreadCount>("message:delivered", run_rate_limited::<MarkDelivered, UnreadCount>),
     operation_event::<MarkRead, UnreadCount>("message:read", run_rate_limited::<MarkRead, UnreadCount>),
     operation_event::<MarkUnread, UnreadCount>("message:unread", run_rate_limited::<MarkUnread, UnreadCount>),
-    client_event::<RefreshSession, EmptyObject>("session:refresh", event_handlers::refresh_session, "Replaces the token by another one of the same user, before it expires", &[Code::Forbidden]),
+    client_event::<RefreshSession, EmptyObject>("session:refresh", event_handlers::refresh_session, "Replaces the token by another one of the same user, before it expires", &[ErrorCode::Forbidden]),
     client_event::<TypingRequest, EmptyObject>("typing:start", event_handlers::typing_start, "Reports that the user is typing in a conversation; repeat it while the user types", SetTyping::INFO.codes).offers(SetTyping::INFO),
     client_event::<TypingRequest, EmptyObject>("typing:stop", event_handlers::typing_stop, "Reports that the user stopped typing in a conversation", SetTyping::INFO.codes).offers(SetTyping::INFO),
     operation_event::<ListMessages, MessageList>("history", run_rate_limited::<ListMessages, MessageList>),
@@ -152,7 +152,7 @@ const fn client_event<B: ToSchema, R: ToSchema>(
     name: &'static str,
     handler: EventHandler,
     summary: &'static str,
-    error_codes: &'static [Code],
+    error_codes: &'static [ErrorCode],
 ) -> ClientEvent {
     ClientEvent {
         name,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_socketio::{
     ConnectError, ConnectRequest, DisconnectReason, HandlerFuture, IncomingEvent, SocketHandler,
 };
@@ -81,7 +81,7 @@ impl SocketHandler for SocketIoGateway {
                     name.escape_debug()
                 );
                 call.ack_target()
-                    .send_error(socket, ApiError::new(Code::NotFound, text));
+                    .send_error(socket, ApiError::new(ErrorCode::NotFound, text));
                 None
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::presence::Device;
 use parlor_chat::sessions::SessionEndHandler;
@@ -38,7 +38,7 @@ impl SocketIoGateway {
         let handshake = parse_handshake(&request)?;
         self.check_resume_size(&handshake.resume)?;
         let caller = self.authenticate(&request, &handshake).await?;
-        let user = caller.user()?.clone();
+        let user = caller.require_user()?.clone();
         let device = device_of(&user, &request, handshake.device_id.as_deref())?;
         let named = handshake.device_id.as_ref().map(|_| &device.id);
         let closer = SessionEndCloser::of(self);
@@ -124,11 +124,11 @@ impl SocketIoGateway {
 
     fn check_handshake_allowed(&self, request: &ConnectRequest) -> Result<(), ApiError> {
         if request.namespace != "/" {
-            return Err(ApiError::new(Code::NotFound, "Invalid namespace"));
+            return Err(ApiError::new(ErrorCode::NotFound, "Invalid namespace"));
         }
         if self.app.is_shutting_down() {
             let text = "the server is shutting down; reconnect";
-            return Err(ApiError::new(Code::ShuttingDown, text));
+            return Err(ApiError::new(ErrorCode::ShuttingDown, text));
         }
         let Some(address) = request.client.address else {
             return Ok(());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::{CatchUpConversation, JoinReply, Message};
 use parlor_socketio::DisconnectReason;
@@ -74,7 +74,7 @@ async fn resume_conversation(
                 sleep(RESUME_RETRY_STEP * attempts).await;
             }
             // These errors do not mean that the conversation is gone or closed to the user.
-            Err(error) if error.code.is_retryable() || error.code == Code::Internal => {
+            Err(error) if error.code.is_retryable() || error.code == ErrorCode::Internal => {
                 return Err(error);
             }
             Err(_) => {
@@ -164,7 +164,7 @@ impl SocketIoGateway {
         let (given, max) = (positions.len(), self.options.max_joined_conversations);
         match given > max {
             true => Err(ApiError::new(
-                Code::TooMany,
+                ErrorCode::TooMany,
                 format!("{given} conversations to resume exceed the maximum of {max}"),
             )),
             false => Ok(()),

@@ -150,6 +150,7 @@ impl Reader {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         }
         symlink(programs.join("parlor"), release.join("parlor")).unwrap();
+        std::fs::write(folder.join(".curlrc"), "silent\nshow-error\n").unwrap();
         for name in ["examples", "web"] {
             symlink(repository().join(name), folder.join(name)).unwrap();
         }
@@ -160,6 +161,7 @@ impl Reader {
             .current_dir(folder)
             .env("PATH", path)
             .env("PARLOR", PARLOR)
+            .env("CURL_HOME", folder)
             .env("PARLOR_PID", node.pid().to_string())
             .env("GRPCURL", tests.join("documentation/grpcurl.py"))
             .env("PYTHONPATH", repository().join(".tools/python"))

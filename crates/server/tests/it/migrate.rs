@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, PerBackend};
 use parlor_store::{Store, StoreOptions};
 use parlor_testkit::{
     Postgres, Redis, RedisCluster, ServerProcess, ServerProcessOptions, eventually,
@@ -420,7 +420,7 @@ async fn unsafe_migrations_are_rejected() {
 
     let another = DatabaseUrl::parse(&url, &data).unwrap();
     let another = Database::open(DatabaseOptions::new(another)).await.unwrap();
-    assert!(matches!(another.reader(), Either::Postgres(_)));
+    assert!(matches!(another.reader(), PerBackend::Postgres(_)));
     another.close().await;
     let taken = [
         "--from-database",

@@ -3,7 +3,7 @@
 use parlor_chat::Chat;
 use parlor_chat::ChatOptions;
 use parlor_chat::context::ChatContext;
-use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either};
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, PerBackend};
 use parlor_chat::ids::{NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_store::Store;
@@ -28,8 +28,8 @@ async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     ] {
         let mut tx = chat.database().begin().await.unwrap();
         match tx.connection() {
-            Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-            Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+            PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+            PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
         }
         tx.commit().await.unwrap();
     }

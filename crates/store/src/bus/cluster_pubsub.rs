@@ -13,14 +13,14 @@ use parking_lot::Mutex;
 use super::ChannelName;
 use super::listener_registry::{BusTopic, ListenerRegistry, TopicKind};
 use super::pubsub_task::{PubSubCommand, PubSubEndpoint, PubSubTask};
-use crate::background_tasks::BackgroundTasks;
 use crate::redis_backend::cluster::ClusterInner;
+use crate::task_group::TaskGroup;
 use crate::url::ServerAddress;
 
 pub(crate) struct ClusterPubSub {
     plain_task: PubSubTask,
     sharded: Arc<ShardedSubscriptions>,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 struct ShardedSubscriptions {
@@ -49,7 +49,7 @@ impl ClusterPubSub {
             registry,
             state: Mutex::default(),
         });
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         tasks.spawn(follow_topology(Arc::clone(&sharded)));
         Self {
             plain_task,

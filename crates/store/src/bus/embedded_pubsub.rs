@@ -11,12 +11,12 @@ use parlor_embedded::{ChannelLookup, EmbeddedSubscriber, PubSubEvent, Subscripti
 use super::ChannelName;
 use super::listener_registry::{BusTopic, ListenerRegistry, TopicKind};
 use super::pubsub_task::PubSubCommand;
-use crate::background_tasks::BackgroundTasks;
+use crate::task_group::TaskGroup;
 
 /// The subscriber, and the task that delivers its events.
 pub(crate) struct EmbeddedPubSub {
     subscriber: Arc<EmbeddedSubscriber>,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 impl ChannelLookup for ListenerRegistry {
@@ -33,7 +33,7 @@ impl EmbeddedPubSub {
     pub(crate) fn start(subscriber: EmbeddedSubscriber, registry: &Arc<ListenerRegistry>) -> Self {
         subscriber.subscribe_by_lookup(Arc::clone(registry) as Arc<dyn ChannelLookup>);
         let subscriber = Arc::new(subscriber);
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         tasks.spawn(deliver_events(
             Arc::clone(&subscriber),
             Arc::clone(registry),

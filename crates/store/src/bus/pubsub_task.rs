@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::listener_registry::{BusTopic, ListenerRegistry, TopicKind};
 use super::pubsub_connection::{PubSubConnection, PubSubSignals, push_handler};
-use crate::background_tasks::BackgroundTasks;
 use crate::redis_backend::cluster;
 use crate::redis_backend::connector::{ServerConnector, timeout_error};
 use crate::redis_backend::primary_pool::connections::ServerConnection;
 use crate::redis_backend::retry::{backoff, proves_not_executed};
+use crate::task_group::TaskGroup;
 use crate::telemetry;
 use crate::url::ServerAddress;
 
@@ -59,7 +59,7 @@ pub(crate) enum PubSubEndpoint {
 /// Handle to a pub/sub task. Dropping it stops the task.
 pub(crate) struct PubSubTask {
     commands: mpsc::UnboundedSender<PubSubCommand>,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 impl PubSubTask {
@@ -81,7 +81,7 @@ impl PubSubTask {
             rejected: HashSet::new(),
             waiters: HashMap::new(),
         };
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         tasks.spawn(worker.run());
         Self { commands, tasks }
     }

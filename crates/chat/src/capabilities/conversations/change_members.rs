@@ -1,4 +1,7 @@
-//! Changes of members: one transaction under the lock of the conversation's row; then the caches are invalidated.
+//! Changes of members: join, remove, add, change a role, mute.
+//!
+//! Invariant: a change is decided and written in one transaction that holds the lock of the conversation's row. Muting
+//! does not change membership and takes no lock.
 
 use super::member_rows::{self, MemberRow};
 use super::model::{ConversationKind, MemberRole, MemberTransition, MembershipChange};
@@ -45,7 +48,7 @@ impl Conversations {
         caller: &Caller,
         id: &ConversationId,
     ) -> Result<ConversationRow> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         retry_on_conflict!(self.join_once(caller, id, user))
     }
 

@@ -1,4 +1,7 @@
 //! Creates conversations.
+//!
+//! Invariant: of concurrent calls with the same pair or the same idempotency key, one creates the conversation and the
+//! others return it.
 
 use super::model::{ConversationDraft, MemberRole, MemberTransition, MembershipChange};
 use super::rows::{self, ConversationRow};

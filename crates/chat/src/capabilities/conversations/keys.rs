@@ -4,7 +4,7 @@
 //! since the rows were read.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
 /// TTL of the generation: longer than any read of rows takes.
 pub(super) const GENERATION_TTL_SECONDS: u64 = 24 * 3_600;
@@ -29,7 +29,7 @@ const MEMBERSHIP: KeySpec = KeySpec::documented(
 )
 .value("`1` member, `0` not a member")
 .meaning("whether the user is a member of the conversation; a negative answer is cached too")
-.sources(&[KeySource::S1]);
+.sources(&[SchemaSource::Rooms]);
 
 const MEMBERSHIP_EPOCH: KeySpec = KeySpec::internal(
     "parlor:membership:{conv}:{user}",
@@ -46,7 +46,7 @@ const PARTICIPANTS: KeySpec = KeySpec::documented(
 )
 .value("user ids")
 .meaning("all members of the conversation")
-.sources(&[KeySource::S2]);
+.sources(&[SchemaSource::ChatService]);
 
 const PARTICIPANTS_VERSION: KeySpec = KeySpec::internal(
     "parlor:participants:{conv}:v",

@@ -6,7 +6,7 @@ use super::model::{ConversationSummary, MemberRole, format_active_mute};
 use super::rows::ConversationRow;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, on, to_db_integer};
+use crate::database::{Database, for_backend, to_db_integer};
 use crate::ids::{ConversationId, UserId};
 use crate::messages::{Message, MessageRow};
 use crate::unread::count;
@@ -67,7 +67,7 @@ pub(super) async fn find_list(
     (last_at, id): (i64, &str),
     limit: u64,
 ) -> Result<Vec<ConversationListRow>> {
-    let rows = on!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION_LIST)
+    let rows = for_backend!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION_LIST)
         .bind(user.as_str())
         .bind(last_at)
         .bind(id)

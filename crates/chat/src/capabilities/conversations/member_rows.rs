@@ -8,7 +8,7 @@ use super::model::MemberRole;
 use super::rows::ConversationRow;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, WriteTransaction, on, to_db_integer};
+use crate::database::{Database, WriteTransaction, for_backend, to_db_integer};
 use crate::ids::{ConversationId, UserId};
 
 /// Row of a member.
@@ -96,7 +96,7 @@ pub(super) async fn find(
     user: &UserId,
 ) -> Result<Option<MemberRow>> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    let row = on!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER).bind(id).bind(user).fetch_optional(pool).await);
+    let row = for_backend!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER).bind(id).bind(user).fetch_optional(pool).await);
     Ok(row?)
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn find_in(
     user: &UserId,
 ) -> Result<Option<MemberRow>> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    let row = on!(tx.connection(), c => sqlx::query_as(SELECT_MEMBER).bind(id).bind(user).fetch_optional(c).await);
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(SELECT_MEMBER).bind(id).bind(user).fetch_optional(c).await);
     Ok(row?)
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn is_member(
     user: &UserId,
 ) -> Result<bool> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    let count: i64 = on!(database.reader(), pool => sqlx::query_scalar(COUNT_MEMBER).bind(id).bind(user).fetch_one(pool).await)?;
+    let count: i64 = for_backend!(database.reader(), pool => sqlx::query_scalar(COUNT_MEMBER).bind(id).bind(user).fetch_one(pool).await)?;
     Ok(count > 0)
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn find_page(
     limit: u64,
 ) -> Result<Vec<MemberRow>> {
     let (id, limit) = (conversation.as_str(), to_db_integer(limit));
-    let rows = on!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER_PAGE).bind(id).bind(after).bind(limit).fetch_all(pool).await);
+    let rows = for_backend!(database.reader(), pool => sqlx::query_as(SELECT_MEMBER_PAGE).bind(id).bind(after).bind(limit).fetch_all(pool).await);
     Ok(rows?)
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn find_user_id_page(
 ) -> Result<Vec<UserId>> {
     let (id, limit) = (conversation.as_str(), to_db_integer(limit));
     parse_user_ids(
-        on!(database.reader(), pool => sqlx::query_scalar(SELECT_USER_ID_PAGE).bind(id).bind(after).bind(limit).fetch_all(pool).await)?,
+        for_backend!(database.reader(), pool => sqlx::query_scalar(SELECT_USER_ID_PAGE).bind(id).bind(after).bind(limit).fetch_all(pool).await)?,
     )
 }
 
@@ -153,7 +153,7 @@ pub(super) async fn find_user_ids(
     id: &ConversationId,
 ) -> Result<Vec<UserId>> {
     parse_user_ids(
-        on!(tx.connection(), c => sqlx::query_scalar(SELECT_USER_IDS).bind(id.as_str()).fetch_all(c).await)?,
+        for_backend!(tx.connection(), c => sqlx::query_scalar(SELECT_USER_IDS).bind(id.as_str()).fetch_all(c).await)?,
     )
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn find_participants(
     limit: u64,
 ) -> Result<Option<(u64, Vec<UserId>)>> {
     let (id, limit) = (conversation.as_str(), to_db_integer(limit));
-    let rows: Vec<(i64, Option<String>)> = on!(database.reader(), pool => sqlx::query_as(SELECT_PARTICIPANTS).bind(id).bind(limit).fetch_all(pool).await)?;
+    let rows: Vec<(i64, Option<String>)> = for_backend!(database.reader(), pool => sqlx::query_as(SELECT_PARTICIPANTS).bind(id).bind(limit).fetch_all(pool).await)?;
     let Some(&(version, _)) = rows.first() else {
         return Ok(None);
     };
@@ -186,7 +186,7 @@ pub(super) async fn find_non_members(
 ) -> Result<Vec<UserId>> {
     let mut non_members = Vec::new();
     for users in users.chunks(USERS_PER_STATEMENT) {
-        let members: Vec<String> = on!(database.reader(), pool => {
+        let members: Vec<String> = for_backend!(database.reader(), pool => {
             let mut query = sqlx::query_scalar(SELECT_MEMBERS_AMONG).bind(conversation.as_str());
             for nth in 0..USERS_PER_STATEMENT {
                 // The last chunk repeats its first user in the unused places.
@@ -207,7 +207,7 @@ pub(super) async fn find_next_owner(
     tx: &mut WriteTransaction,
     id: &ConversationId,
 ) -> Result<Option<MemberRow>> {
-    let row = on!(tx.connection(), c => sqlx::query_as(SELECT_NEXT_OWNER).bind(id.as_str()).fetch_optional(c).await);
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(SELECT_NEXT_OWNER).bind(id.as_str()).fetch_optional(c).await);
     Ok(row?)
 }
 
@@ -220,7 +220,7 @@ pub(super) async fn insert(
 ) -> Result<()> {
     let seq = to_db_integer(conversation.last_seq);
     let version = to_db_integer(conversation.members_version);
-    on!(tx.connection(), c => {
+    for_backend!(tx.connection(), c => {
         let mut rows = sqlx::QueryBuilder::new(INSERT_MEMBERS);
         rows.push_values(members, |mut row, (user, role)| {
             row.push_bind(conversation.id.as_str());
@@ -247,7 +247,7 @@ pub(super) async fn set_role(
     role: MemberRole,
 ) -> Result<()> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    on!(tx.connection(), c => sqlx::query(SET_ROLE).bind(id).bind(user).bind(role.name()).execute(c).await.map(drop))?;
+    for_backend!(tx.connection(), c => sqlx::query(SET_ROLE).bind(id).bind(user).bind(role.name()).execute(c).await.map(drop))?;
     Ok(())
 }
 
@@ -258,6 +258,6 @@ pub(super) async fn delete(
     user: &UserId,
 ) -> Result<()> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    on!(tx.connection(), c => sqlx::query(DELETE_MEMBER).bind(id).bind(user).execute(c).await.map(drop))?;
+    for_backend!(tx.connection(), c => sqlx::query(DELETE_MEMBER).bind(id).bind(user).execute(c).await.map(drop))?;
     Ok(())
 }

@@ -70,7 +70,7 @@ impl Conversations {
     /// membership.
     pub(crate) async fn require_member(&self, caller: &Caller, id: &str) -> Result<ConversationId> {
         let id = ConversationId::new(id)?;
-        if caller.role != Role::Service && !self.is_member(&id, caller.user()?).await? {
+        if caller.role != Role::Service && !self.is_member(&id, caller.require_user()?).await? {
             return Err(Error::NotAMember(id));
         }
         Ok(id)

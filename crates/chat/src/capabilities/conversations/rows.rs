@@ -11,7 +11,7 @@ use super::model::{
 };
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, WriteTransaction, on, to_db_integer};
+use crate::database::{Database, WriteTransaction, for_backend, to_db_integer};
 use crate::ids::{ConversationId, UserId};
 
 /// Row of a conversation.
@@ -133,7 +133,7 @@ pub(super) async fn find(
     database: &Database,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
-    let row = on!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION).bind(id.as_str()).fetch_optional(pool).await);
+    let row = for_backend!(database.reader(), pool => sqlx::query_as(SELECT_CONVERSATION).bind(id.as_str()).fetch_optional(pool).await);
     Ok(row?)
 }
 
@@ -142,7 +142,9 @@ pub(super) async fn find_direct(
     tx: &mut WriteTransaction,
     pair: &str,
 ) -> Result<Option<ConversationRow>> {
-    Ok(on!(tx.connection(), c => sqlx::query_as(SELECT_DIRECT).bind(pair).fetch_optional(c).await)?)
+    Ok(
+        for_backend!(tx.connection(), c => sqlx::query_as(SELECT_DIRECT).bind(pair).fetch_optional(c).await)?,
+    )
 }
 
 /// Reads the conversation that a user created with an idempotency key.
@@ -151,7 +153,7 @@ pub(super) async fn find_by_idempotency_key(
     creator: &str,
     key: &str,
 ) -> Result<Option<ConversationRow>> {
-    let row = on!(tx.connection(), c => sqlx::query_as(SELECT_BY_IDEMPOTENCY_KEY).bind(creator).bind(key).fetch_optional(c).await);
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(SELECT_BY_IDEMPOTENCY_KEY).bind(creator).bind(key).fetch_optional(c).await);
     Ok(row?)
 }
 
@@ -162,7 +164,7 @@ pub(super) async fn insert(
     now: Timestamp,
 ) -> Result<Option<ConversationRow>> {
     let fields = &draft.fields;
-    let row = on!(tx.connection(), c => sqlx::query_as(INSERT_CONVERSATION)
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(INSERT_CONVERSATION)
         .bind(draft.id.as_str())
         .bind(draft.kind.name())
         .bind(fields.title.as_deref())
@@ -184,7 +186,7 @@ pub(super) async fn lock_and_bump_members_version(
     tx: &mut WriteTransaction,
     id: &ConversationId,
 ) -> Result<Option<ConversationRow>> {
-    let row = on!(tx.connection(), c => sqlx::query_as(BUMP_MEMBERS_VERSION).bind(id.as_str()).fetch_optional(c).await);
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(BUMP_MEMBERS_VERSION).bind(id.as_str()).fetch_optional(c).await);
     Ok(row?)
 }
 
@@ -194,7 +196,7 @@ pub(super) async fn adjust_member_count(
     id: &ConversationId,
     delta: i64,
 ) -> Result<ConversationRow> {
-    let row = on!(tx.connection(), c => sqlx::query_as(ADJUST_MEMBER_COUNT).bind(id.as_str()).bind(delta).fetch_one(c).await);
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(ADJUST_MEMBER_COUNT).bind(id.as_str()).bind(delta).fetch_one(c).await);
     Ok(row?)
 }
 
@@ -204,7 +206,7 @@ pub(super) async fn update_fields(
     id: &ConversationId,
     patch: &ConversationPatch,
 ) -> Result<Option<ConversationRow>> {
-    let row = on!(tx.connection(), c => sqlx::query_as(UPDATE_CONVERSATION_FIELDS)
+    let row = for_backend!(tx.connection(), c => sqlx::query_as(UPDATE_CONVERSATION_FIELDS)
         .bind(id.as_str())
         .bind(patch.title.as_deref())
         .bind(patch.open.map(i64::from))
@@ -221,7 +223,7 @@ pub(super) async fn delete(
     id: &ConversationId,
     now: Timestamp,
 ) -> Result<()> {
-    on!(tx.connection(), c => {
+    for_backend!(tx.connection(), c => {
         sqlx::query(DELETE).bind(id.as_str()).execute(&mut *c).await?;
         sqlx::query(INSERT_DELETED_ID).bind(id.as_str()).bind(to_db_integer(now.as_millis())).execute(&mut *c).await?;
     });
@@ -230,6 +232,6 @@ pub(super) async fn delete(
 
 /// Whether the id belongs to a deleted conversation.
 pub(super) async fn is_deleted_id(tx: &mut WriteTransaction, id: &ConversationId) -> Result<bool> {
-    let count: i64 = on!(tx.connection(), c => sqlx::query_scalar(COUNT_DELETED_ID).bind(id.as_str()).fetch_one(c).await)?;
+    let count: i64 = for_backend!(tx.connection(), c => sqlx::query_scalar(COUNT_DELETED_ID).bind(id.as_str()).fetch_one(c).await)?;
     Ok(count > 0)
 }

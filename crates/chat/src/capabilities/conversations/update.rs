@@ -1,4 +1,6 @@
 //! Updates and deletes conversations.
+//!
+//! Invariant: the caller's role is read in the transaction that holds the lock of the conversation's row.
 
 use super::model::{ConversationPatch, MemberRole, MemberTransition, MembershipChange};
 use super::permissions::{self, conversation_not_found};

@@ -1,4 +1,6 @@
 //! Validation of the fields of a conversation.
+//!
+//! Invariant: nothing here reads or writes; the request alone decides.
 
 use std::collections::HashSet;
 

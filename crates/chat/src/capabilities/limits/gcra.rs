@@ -23,27 +23,28 @@ pub(super) fn apply_request(
     now: Timestamp,
 ) -> (RateLimitDecision, Option<TheoreticalArrival>) {
     let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
-    let most = requests * window;
-    let ahead = arrival.map_or(0, |arrival| distance_from_now(arrival, requests, now));
-    let (far, mut ahead) = (ahead > most, ahead.min(most));
-    let over = (ahead + window).saturating_sub(most);
-    let allowed = over == 0;
+    let capacity = requests * window;
+    let distance = arrival.map_or(0, |arrival| distance_from_now(arrival, requests, now));
+    let is_implausible = distance > capacity;
+    let mut used = distance.min(capacity);
+    let excess = (used + window).saturating_sub(capacity);
+    let allowed = excess == 0;
     if allowed {
-        ahead += window;
+        used += window;
     }
-    let kept = (allowed || far).then(|| TheoreticalArrival {
-        ms: now.as_millis() + ahead / requests,
-        part: div_round(ahead % requests * FRACTIONS_PER_MS, requests),
+    let new_arrival = (allowed || is_implausible).then(|| TheoreticalArrival {
+        ms: now.as_millis() + used / requests,
+        part: div_round(used % requests * FRACTIONS_PER_MS, requests),
     });
-    let remaining = u32::try_from((most - ahead) / window).expect("at most the limit");
-    let verdict = RateLimitDecision {
+    let remaining = u32::try_from((capacity - used) / window).expect("at most the limit");
+    let decision = RateLimitDecision {
         allowed,
         limit: limit.requests(),
         remaining,
-        reset_ms: ahead.div_ceil(requests),
-        retry_after_ms: (!allowed).then(|| over.div_ceil(requests)),
+        reset_ms: used.div_ceil(requests),
+        retry_after_ms: (!allowed).then(|| excess.div_ceil(requests)),
     };
-    (verdict, kept)
+    (decision, new_arrival)
 }
 
 /// Distance of the arrival time from now, in units of 1/`requests` of a millisecond.

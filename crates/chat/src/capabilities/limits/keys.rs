@@ -3,10 +3,10 @@
 //! Invariant: the key of a limiter expires when no request counts any more.
 
 use crate::ids::{LimiterId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
 /// The keys of rate limits.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "limits",
     title: "Rate limits",
     keys: &[MESSAGES, FIXED, SLIDING, GCRA],
@@ -19,7 +19,7 @@ const MESSAGES: KeySpec = KeySpec::documented(
 )
 .value("number")
 .meaning("messages of the user in this window; at most 20 by default (`limits.messages`)")
-.sources(&[KeySource::S2]);
+.sources(&[SchemaSource::ChatService]);
 
 const FIXED: KeySpec = KeySpec::documented(
     "rate_limit:{id}",
@@ -28,7 +28,7 @@ const FIXED: KeySpec = KeySpec::documented(
 )
 .value("score = ms, member = ms and a random part")
 .meaning("requests accepted in this fixed window; the first request sets the end of the window")
-.sources(&[KeySource::S4]);
+.sources(&[SchemaSource::HomeAssistant]);
 
 const SLIDING: KeySpec = KeySpec::documented(
     "sliding_limit:{id}",
@@ -37,7 +37,7 @@ const SLIDING: KeySpec = KeySpec::documented(
 )
 .value("score = ms, member = ms and a random part")
 .meaning("requests accepted in the last window")
-.sources(&[KeySource::S4]);
+.sources(&[SchemaSource::HomeAssistant]);
 
 const GCRA: KeySpec = KeySpec::documented(
     "gcra:{id}",
@@ -46,7 +46,7 @@ const GCRA: KeySpec = KeySpec::documented(
 )
 .value("theoretical arrival time, ms, with five decimals where it is not whole")
 .meaning("state of a steady rate with bursts (GCRA)")
-.sources(&[KeySource::Ours]);
+.sources(&[SchemaSource::Parlor]);
 
 impl Keyspace {
     /// Counter of the messages of a user in this window.

@@ -39,12 +39,12 @@ impl LocalRateLimiter {
     pub fn check(&self, id: &LimiterId, limit: &RateLimit, now: Timestamp) -> RateLimitDecision {
         let mut inner = self.inner.lock();
         let known = inner.find(id);
-        let (verdict, kept) = gcra::apply_request(known, limit, now);
-        let forgotten = kept.or(known).and_then(|it| inner.store(id, it));
+        let (decision, new_arrival) = gcra::apply_request(known, limit, now);
+        let displaced = new_arrival.or(known).and_then(|it| inner.store(id, it));
         drop(inner);
         // Dropped without the lock, because dropping fifty thousand entries takes a while.
-        drop(forgotten);
-        verdict
+        drop(displaced);
+        decision
     }
 
     /// Number of entries.
@@ -61,8 +61,8 @@ impl LocalRateLimiter {
 
 impl LimiterGenerations {
     fn find(&mut self, id: &LimiterId) -> Option<TheoreticalArrival> {
-        let young = self.current.get(id).copied();
-        young.or_else(|| self.previous.remove(id))
+        let current = self.current.get(id).copied();
+        current.or_else(|| self.previous.remove(id))
     }
 
     /// Stores an entry in `current`. Returns the map that was displaced, if any.
@@ -79,13 +79,13 @@ impl LimiterGenerations {
         if self.current.len() < MAX_LIMITERS / 2 {
             return None;
         }
-        let young = std::mem::take(&mut self.current);
-        Some(std::mem::replace(&mut self.previous, young))
+        let full = std::mem::take(&mut self.current);
+        Some(std::mem::replace(&mut self.previous, full))
     }
 }
 
 impl std::fmt::Debug for LocalRateLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Fallback({})", self.len())
+        write!(f, "LocalRateLimiter({})", self.len())
     }
 }

@@ -156,6 +156,3 @@ fn counting_error(key: &Key, error: &RedisError) -> Error {
         format!("{key}: {text}"),
     )))
 }
-
-#[cfg(test)]
-mod native_tests;

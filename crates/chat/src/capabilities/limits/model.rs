@@ -131,7 +131,7 @@ impl FromRedisValue for RateLimitDecision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::error_code::Code;
+    use crate::api::error_code::ErrorCode;
 
     #[test]
     fn a_limit_that_cannot_be_kept_is_refused() {
@@ -146,7 +146,7 @@ mod tests {
         ] {
             let refused = RateLimit::new(RateLimitAlgorithm::Gcra, requests, window)
                 .expect_err("out of range");
-            assert_eq!(refused.code(), Code::InvalidRequest, "{refused}");
+            assert_eq!(refused.code(), ErrorCode::InvalidRequest, "{refused}");
         }
         for (requests, window) in [(1, MIN_WINDOW), (10_000, MAX_WINDOW)] {
             assert!(RateLimit::new(RateLimitAlgorithm::Fixed, requests, window).is_ok());

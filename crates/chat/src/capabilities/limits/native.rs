@@ -7,14 +7,14 @@ use parlor_store::native::{
 };
 use redis::Value;
 
-pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [key] = step.keys_at(0)?;
-    let [limit_text, window_text] = step.args_at(0)?;
+pub(super) fn count_message(script: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+    let [key] = script.keys_at(0)?;
+    let [limit_text, window_text] = script.args_at(0)?;
     let (limit, window) = (
         parse_number_arg(limit_text)?,
         parse_number_arg(window_text)?,
     );
-    let used = match step.get(key)? {
+    let used = match script.get(key)? {
         None => Some(0.0),
         Some(text) => parse_integer(&text),
     };
@@ -24,31 +24,31 @@ pub(super) fn count_message(step: &mut NativeScriptCall<'_>) -> NativeScriptResu
             "ERR {key} is not a counter; delete it"
         )));
     };
-    let mut left = step.pttl(key)? as f64;
+    let mut ms_left = script.pttl(key)? as f64;
     // In its last millisecond a key still exists, but its window is over.
-    if used <= 0.0 || left == 0.0 {
-        (used, left) = (0.0, 0.0);
+    if used <= 0.0 || ms_left == 0.0 {
+        (used, ms_left) = (0.0, 0.0);
     }
     let allowed = used < limit;
     if allowed && used == 0.0 {
-        step.set(key, b"1", Some(window as u64))?;
-        left = window;
+        script.set(key, b"1", Some(window as u64))?;
+        ms_left = window;
     } else if allowed {
-        step.call(&[b"INCR", key])?;
+        script.call(&[b"INCR", key])?;
     }
     if allowed {
         used += 1.0;
     }
-    if left == -1.0 {
-        step.pexpire(key, window as u64)?;
-        left = window;
+    if ms_left == -1.0 {
+        script.pexpire(key, window as u64)?;
+        ms_left = window;
     }
-    let retry = if allowed { -1.0 } else { left.max(1.0) };
+    let retry = if allowed { -1.0 } else { ms_left.max(1.0) };
     let reply = [
         f64::from(u8::from(allowed)),
         limit,
         (limit - used).max(0.0),
-        left,
+        ms_left,
         retry,
     ];
     Ok(Some(array(reply.map(|number| Value::Int(number as i64)))))
@@ -60,3 +60,6 @@ fn parse_integer(text: &[u8]) -> Option<f64> {
     let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     all.then(|| parse_lua_number(text)).flatten()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::model::{RateLimit, RateLimitAlgorithm, RateLimitDecision};
 use crate::api::caller::Caller;
 use crate::api::error::Result;
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::LimiterId;
@@ -47,7 +47,7 @@ impl Operation for CheckLimit {
     const INFO: OperationInfo = OperationInfo {
         name: "limits.check",
         summary: "Checks a rate limit and counts the request",
-        codes: &[Code::InvalidId, Code::Forbidden],
+        codes: &[ErrorCode::InvalidId, ErrorCode::Forbidden],
     };
     type Reply = RateLimitDecision;
 

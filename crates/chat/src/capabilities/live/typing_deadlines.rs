@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::conversation_feed::ConversationFeed;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::UserId;
 use crate::typing::TypingUser;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::conversation_feed::{ConversationFeed, FeedState};
 use super::model::ConversationEvent;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::UserId;
 use crate::typing::{TypingChange, TypingUser};
 

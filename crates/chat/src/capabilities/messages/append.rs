@@ -15,7 +15,7 @@ use super::Messages;
 use super::encode::{EncodedMessage, EventParticipants};
 use super::keys::WATERMARK_EXTRA_TTL_SECS;
 use super::scripts::APPEND_MESSAGES;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::ConversationId;
 use crate::keys::TtlName;
 use crate::typing;

@@ -22,7 +22,7 @@ use super::{Message, MessageEdit, Messages};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::bus::frame::BusFrameKind;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::conversations::MemberRole;
 use crate::database::WriteTransaction;
 use crate::ids::ConversationId;
@@ -150,7 +150,7 @@ impl Messages {
         row: &MessageRow,
         now: Timestamp,
     ) -> Result<()> {
-        if *caller.user()? != row.sender_id {
+        if *caller.require_user()? != row.sender_id {
             let text =
                 "only the sender of a message, or an owner or admin, can change it".to_owned();
             return Err(Error::Forbidden(text));
@@ -229,7 +229,7 @@ async fn may_change_any_message(
     if caller.role != Role::User {
         return Ok(true);
     }
-    let member = rows::find_member_role(tx, conversation, caller.user()?).await?;
+    let member = rows::find_member_role(tx, conversation, caller.require_user()?).await?;
     let role = member.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
     Ok(role != MemberRole::Member)
 }

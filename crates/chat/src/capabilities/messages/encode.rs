@@ -54,7 +54,7 @@ impl EncodedMessage {
         let (sender_role, created_at) = (row.sender_role.clone(), row.created_at);
         let message = row.into_message();
         let json_len = message.content.len() + JSON_OVERHEAD_BYTES;
-        let mut frame = frame::head(kind, MESSAGE_FRAME_HEADER_LEN + json_len);
+        let mut frame = frame::start_frame(kind, MESSAGE_FRAME_HEADER_LEN + json_len);
         frame.extend(message.seq.to_be_bytes());
         frame.extend(message.rev.to_be_bytes());
         serde_json::to_writer(&mut frame, &message).expect("strings and numbers serialize to JSON");
@@ -73,7 +73,7 @@ impl EncodedMessage {
     /// Returns the frame for the feeds of this node, with the `members_version` of the conversation at the commit.
     pub(super) fn unpublished_frame(&self, members_version: u64) -> Vec<u8> {
         let message = &self.frame[FRAME_HEADER_LEN..];
-        let mut frame = frame::head(BusFrameKind::UnpublishedMessage, 8 + message.len());
+        let mut frame = frame::start_frame(BusFrameKind::UnpublishedMessage, 8 + message.len());
         frame.extend(members_version.to_be_bytes());
         frame.extend(message);
         frame

@@ -20,7 +20,7 @@ use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::conversations::MAX_LISTED_PARTICIPANTS;
 use crate::ids::ConversationId;
 

@@ -5,8 +5,8 @@
 
 use crate::ids::ConversationId;
 use crate::keys::{
-    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, RecentLayout,
-    TtlName,
+    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, RecentLayout,
+    SchemaSource, TtlName,
 };
 
 /// How much longer the watermark lives than the recent list, in seconds.
@@ -15,7 +15,7 @@ pub(super) const WATERMARK_EXTRA_TTL_SECS: u64 = 60;
 pub(super) const RECOVERY_CLAIM_SECS: u64 = 10;
 
 /// Keys and channels of messages.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "messages",
     title: "Messages",
     keys: &[
@@ -34,7 +34,7 @@ const RECENT_LIST: KeySpec = KeySpec::documented(
 )
 .value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`)")
 .meaning("the newest messages, newest first, at most 100")
-.sources(&[KeySource::S2])
+.sources(&[SchemaSource::ChatService])
 .layout(KeyLayout::Recent(RecentLayout::Messages));
 
 const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
@@ -44,14 +44,14 @@ const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
 )
 .value("the message as clients receive it, as JSON, plus `timestamp` (= `createdAt`) and `sender_role`")
 .meaning("the newest messages, newest first, at most 100")
-.sources(&[KeySource::S4])
+.sources(&[SchemaSource::HomeAssistant])
 .layout(KeyLayout::Recent(RecentLayout::Conversation));
 
 /// Event: a message was created. The configuration can give this channel another name.
 pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:message.created")
     .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is set"#)
     .meaning("a message was created; a name from `NOTIFICATION_REDIS_CHANNEL` replaces this name and gets no prefix")
-    .sources(&[KeySource::S2]);
+    .sources(&[SchemaSource::ChatService]);
 
 const WATERMARK: KeySpec = KeySpec::internal(
     "parlor:top:{conv}",

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A deleted message is returned without its content and metadata.
 
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::database::from_db_integer;
 use crate::ids::{ConversationId, UserId};
 

@@ -8,7 +8,7 @@ use super::history::MAX_HISTORY_PAGE_SIZE;
 use super::{HistoryAnchor, Message, MessageEdit, MessageList, NewMessage, SentMessage};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::conversations::Conversation;
@@ -44,12 +44,12 @@ impl Operation for SendMessage {
         name: "messages.send",
         summary: "Sends a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::ContentTooLarge,
-            Code::TooMany,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::ContentTooLarge,
+            ErrorCode::TooMany,
         ],
     };
     const CREATES: CreatesResource = CreatesResource::IfAbsent;
@@ -103,7 +103,11 @@ impl Operation for ListMessages {
     const INFO: OperationInfo = OperationInfo {
         name: "messages.list",
         summary: "Lists messages of a conversation, oldest first",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = MessageList;
 
@@ -154,10 +158,10 @@ impl Operation for GetMessage {
         name: "messages.get",
         summary: "Returns one message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::NotAMember,
-            Code::NotFound,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+            ErrorCode::NotFound,
         ],
     };
     type Reply = Message;
@@ -203,16 +207,16 @@ impl Operation for EditMessage {
         name: "messages.edit",
         summary: "Edits a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::Forbidden,
-            Code::NotFound,
-            Code::ContentTooLarge,
-            Code::TooMany,
-            Code::EditWindowOver,
-            Code::MessageDeleted,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::Forbidden,
+            ErrorCode::NotFound,
+            ErrorCode::ContentTooLarge,
+            ErrorCode::TooMany,
+            ErrorCode::EditWindowOver,
+            ErrorCode::MessageDeleted,
         ],
     };
     const WRITES_DATABASE: bool = true;
@@ -246,13 +250,13 @@ impl Operation for DeleteMessage {
         name: "messages.delete",
         summary: "Deletes a message",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::Forbidden,
-            Code::NotFound,
-            Code::EditWindowOver,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::Forbidden,
+            ErrorCode::NotFound,
+            ErrorCode::EditWindowOver,
         ],
     };
     const WRITES_DATABASE: bool = true;
@@ -310,12 +314,16 @@ impl Operation for CatchUpConversation {
     const INFO: OperationInfo = OperationInfo {
         name: "messages.catch_up",
         summary: "Returns what a member missed in a conversation",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = JoinReply;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<JoinReply> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         let conversation = chat
             .conversations()
             .require_member(caller, &self.conversation_id)
@@ -344,7 +352,7 @@ impl Operation for CatchUpConversation {
 /// may change.
 fn require_writer(caller: &Caller, conversation: &str) -> Result<ConversationId> {
     if caller.role == Role::User {
-        caller.user()?;
+        caller.require_user()?;
     }
     caller.require_write_access()?;
     Ok(ConversationId::new(conversation)?)

@@ -19,7 +19,7 @@ use super::{Message, Messages};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::ConversationId;
 use crate::keys::{RecentLayout, TtlName};
 use crate::single_flight::FlightRole;

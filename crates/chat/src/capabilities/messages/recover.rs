@@ -16,7 +16,7 @@ use super::keys::RECOVERY_CLAIM_SECS;
 use super::rows;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
-use crate::context::{Timestamp, duration_millis};
+use crate::clock::{Timestamp, duration_millis};
 use crate::keys::TtlName;
 
 /// How far back recovery looks after a dead node or a new store epoch. It is longer than the detection of either takes.

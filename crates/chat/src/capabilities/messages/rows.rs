@@ -7,10 +7,11 @@ use sqlx::{FromRow, Row};
 
 use super::message_row::{MessageRow, message_columns};
 use crate::api::error::Result;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::conversations::{HistoryVisibility, MemberRole};
 use crate::database::{
-    Database, WriteTransaction, from_db_integer, on, read_statement, to_db_integer, tx_statement,
+    Database, WriteTransaction, for_backend, from_db_integer, read_statement, to_db_integer,
+    tx_statement,
 };
 use crate::ids::{ConversationId, UserId};
 use crate::keys::UnknownName;
@@ -160,7 +161,7 @@ pub(super) async fn find_before(
         to_db_integer(before),
         to_db_integer(limit.min(RECENT_LIST_LEN)),
     );
-    on!(database.reader(), pool => {
+    for_backend!(database.reader(), pool => {
         let query = sqlx::query(SELECT_BEFORE).bind(id.as_str()).bind(before).bind(limit);
         parse_head_and_rows!(query.fetch_all(pool).await?)
     })
@@ -175,7 +176,7 @@ pub(super) async fn find_between(
 ) -> Result<Option<HeadAndRows>> {
     debug_assert!(before.saturating_sub(after) <= RECENT_LIST_LEN + 1);
     let (after, before) = (to_db_integer(after), to_db_integer(before));
-    on!(database.reader(), pool => {
+    for_backend!(database.reader(), pool => {
         let query = sqlx::query(SELECT_BETWEEN).bind(id.as_str()).bind(after).bind(before);
         parse_head_and_rows!(query.fetch_all(pool).await?)
     })

@@ -33,7 +33,7 @@ impl Messages {
         conversation: &ConversationId,
         new: NewMessage,
     ) -> Result<SentMessage> {
-        let sender = caller.user()?;
+        let sender = caller.require_user()?;
         let progress = Box::pin(self.validate_and_queue(caller, sender, conversation, new)).await?;
         let (queued, counted) = match progress {
             SendProgress::Queued(queued, counted) => (queued, counted),

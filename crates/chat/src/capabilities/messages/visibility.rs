@@ -10,7 +10,8 @@ use quick_cache::sync::Cache;
 
 use super::rows;
 use crate::api::error::{Error, Result};
-use crate::context::{ChatContext, Timestamp};
+use crate::clock::Timestamp;
+use crate::context::ChatContext;
 use crate::conversations::HistoryVisibility;
 use crate::database::Database;
 use crate::ids::{ConversationId, UserId};

@@ -4,12 +4,12 @@
 
 use crate::ids::{DeadlineShard, NodeId, SocketId, UserId, WatchShard};
 use crate::keys::{
-    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace,
-    PresenceLayout, TtlName,
+    Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, PresenceLayout,
+    SchemaSource, TtlName,
 };
 
 /// The keys of presence.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "presence",
     title: "Presence",
     keys: &[
@@ -32,7 +32,7 @@ pub const CAPABILITY: KeyGroup = KeyGroup {
 const DEVICES: KeySpec = KeySpec::documented("presence:user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Presence))
     .value(r#"field = socket or device id; value `{"serverId","connectedAt","refreshedAt"}`, times in ISO 8601; optional `status`, `device`"#)
     .meaning("the live devices of a user; no key when there is none")
-    .sources(&[KeySource::S1])
+    .sources(&[SchemaSource::Rooms])
     .layout(KeyLayout::Presence(PresenceLayout::Devices));
 
 const DOCUMENT: KeySpec = KeySpec::documented(
@@ -44,19 +44,19 @@ const DOCUMENT: KeySpec = KeySpec::documented(
 .meaning(
     "exists while the user is online; rewritten by each heartbeat, deleted on the last disconnect",
 )
-.sources(&[KeySource::S0])
+.sources(&[SchemaSource::ChatApp])
 .layout(KeyLayout::Presence(PresenceLayout::Document));
 
 const ONLINE: KeySpec = KeySpec::documented("user:{user}:online", KeyKind::String, KeyTtl::Never)
     .value("`true` or `false`")
     .meaning("whether the user is online; `false` after the last socket is removed or expires")
-    .sources(&[KeySource::S2])
+    .sources(&[SchemaSource::ChatService])
     .layout(KeyLayout::Presence(PresenceLayout::Sockets));
 
 const SOCKETS: KeySpec = KeySpec::documented("user:{user}:sockets", KeyKind::Set, KeyTtl::Never)
     .value("socket ids")
     .meaning("the live sockets of a user; a socket is removed when it disconnects or expires")
-    .sources(&[KeySource::S2])
+    .sources(&[SchemaSource::ChatService])
     .layout(KeyLayout::Presence(PresenceLayout::Sockets));
 
 const STATUS: KeySpec = KeySpec::documented(
@@ -71,13 +71,13 @@ const STATUS: KeySpec = KeySpec::documented(
 )
 .value("`online` (also when away or busy) or `offline` (only when set explicitly)")
 .meaning("the status of a user; a missing key means offline, a heartbeat renews `online` only")
-.sources(&[KeySource::S3])
+.sources(&[SchemaSource::UserStatus])
 .layout(KeyLayout::Presence(PresenceLayout::Status));
 
 const LAST_SEEN: KeySpec = KeySpec::documented("lastseen:{user}", KeyKind::String, KeyTtl::Never)
     .value("ISO 8601")
     .meaning("time at which the user last became offline")
-    .sources(&[KeySource::S2]);
+    .sources(&[SchemaSource::ChatService]);
 
 const SOCKET_USER: KeySpec = KeySpec::documented(
     "socket:{socket}:user",
@@ -86,17 +86,17 @@ const SOCKET_USER: KeySpec = KeySpec::documented(
 )
 .value("user id")
 .meaning("owner of the socket; renewed by the heartbeat")
-.sources(&[KeySource::S2]);
+.sources(&[SchemaSource::ChatService]);
 
 const USER_ONLINE: KeySpec = KeySpec::channel("events:user.online")
     .value(r#"`{"userId","timestamp","version"}`, time in ISO 8601"#)
     .meaning("a user's visible status left offline")
-    .sources(&[KeySource::S2]);
+    .sources(&[SchemaSource::ChatService]);
 
 const USER_OFFLINE: KeySpec = KeySpec::channel("events:user.offline")
     .value(r#"`{"userId","timestamp","version"}`, time in ISO 8601"#)
     .meaning("a user's visible status became offline")
-    .sources(&[KeySource::S2]);
+    .sources(&[SchemaSource::ChatService]);
 
 const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", KeyKind::Hash, KeyTtl::Fixed(48 * 3_600))
     .value("`d:<device>` = `node#bootId|deadline|connectedAt` (boot id `api`: a device without a socket; empty: the connection is lost); `i:<device>` client description as JSON; `g:<device>` time of removal; `x` explicit status; `s` last published status; `v` version; `seen` last seen; `until` latest deadline; `n` number of devices; `left` time of the last clean disconnect or removal")

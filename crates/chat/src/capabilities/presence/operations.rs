@@ -7,7 +7,7 @@ use super::model::{Device, LiveDevice, PresenceStatus, UserStatus};
 use super::watch::PresenceWatcher;
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::clock::duration_millis;
@@ -26,7 +26,7 @@ impl Operation for GetPresence {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.get",
         summary: "Returns the status of a user",
-        codes: &[Code::InvalidId],
+        codes: &[ErrorCode::InvalidId],
     };
     type Reply = UserStatus;
 
@@ -60,10 +60,10 @@ impl Operation for SetPresence {
         name: "presence.set",
         summary: "Sets the status of a user; `online` registers a device",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::Forbidden,
-            Code::TooMany,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::Forbidden,
+            ErrorCode::TooMany,
         ],
     };
     type Reply = UserStatus;
@@ -104,7 +104,11 @@ impl Operation for Heartbeat {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.heartbeat",
         summary: "Keeps a device present and registers it if it is unknown",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::Forbidden],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::Forbidden,
+        ],
     };
     type Reply = HeartbeatReply;
 
@@ -137,7 +141,7 @@ impl Operation for ListDevices {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.devices",
         summary: "Lists the live devices of a user",
-        codes: &[Code::InvalidId, Code::Forbidden],
+        codes: &[ErrorCode::InvalidId, ErrorCode::Forbidden],
     };
     type Reply = DeviceList;
 
@@ -165,7 +169,7 @@ impl Operation for RemoveDevice {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.remove_device",
         summary: "Removes a device of a user at once",
-        codes: &[Code::InvalidId, Code::Forbidden],
+        codes: &[ErrorCode::InvalidId, ErrorCode::Forbidden],
     };
     type Reply = UserStatus;
 
@@ -196,7 +200,7 @@ impl Operation for QueryPresence {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.query",
         summary: "Returns the statuses of up to 1,000 users",
-        codes: &[Code::InvalidId, Code::TooMany],
+        codes: &[ErrorCode::InvalidId, ErrorCode::TooMany],
     };
     type Reply = UserStatusList;
 
@@ -261,7 +265,7 @@ impl Operation for WatchPresence {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.watch",
         summary: "Returns the statuses of users and streams changes",
-        codes: &[Code::InvalidId, Code::TooMany],
+        codes: &[ErrorCode::InvalidId, ErrorCode::TooMany],
     };
     type Reply = PresenceWatch;
 

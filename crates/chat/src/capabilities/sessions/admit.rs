@@ -20,7 +20,7 @@ impl Sessions {
         device: Option<&DeviceId>,
         handler: Arc<dyn SessionEndHandler>,
     ) -> Result<(Caller, Option<ConnectionRegistration>)> {
-        let user = caller.user()?.clone();
+        let user = caller.require_user()?.clone();
         if caller.role == Role::Service {
             return Ok((caller, None));
         }
@@ -42,7 +42,7 @@ impl Sessions {
 
     /// Continues the caller's session or begins one, and applies it to the caller.
     async fn continue_or_begin_session(&self, caller: Caller, device: &DeviceId) -> Result<Caller> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         let begun = match self
             .check_caller_on_device(caller.clone(), Some(device))
             .await

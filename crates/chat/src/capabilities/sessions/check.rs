@@ -58,7 +58,7 @@ impl Sessions {
         if caller.role == Role::Service {
             return Ok(caller);
         }
-        let user = caller.user()?.clone();
+        let user = caller.require_user()?.clone();
         let issued = Timestamp(caller.issued_at.unwrap_or_default());
         let now = self.ctx.now();
         let epoch = self.ctx.store_epoch();

@@ -28,7 +28,7 @@ impl Sessions {
         caller: &Caller,
         device: Option<&DeviceId>,
     ) -> Result<SessionEndWaiter> {
-        let (user, times) = (caller.user()?, self.connection_times(caller));
+        let (user, times) = (caller.require_user()?, self.connection_times(caller));
         let waiter = SessionEndWaiter::register(|handler| {
             self.connections.register(user, device, times, handler)
         });

@@ -4,10 +4,10 @@
 //! hash is lost.
 
 use crate::ids::UserId;
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
 /// The keys of sessions.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "sessions",
     title: "Sessions",
     keys: &[SESSION, SESSION_CHECK],
@@ -16,7 +16,7 @@ pub const CAPABILITY: KeyGroup = KeyGroup {
 const SESSION: KeySpec = KeySpec::documented("user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Session))
     .value("`device_id` (never empty, default `api`), `login_time`, `last_seen` (unix ms in decimal), `status` (`login`, `anonymous`, `blocked`), `active` (`true`, `false` when blocked), `ip_address`")
     .meaning("session of the user, renewed by requests (at most every 30 s per node); the user is blocked if `status` is `blocked` or `active` is `false`; other services may end it with `DEL` or change it with `HSET`")
-    .sources(&[KeySource::S4]);
+    .sources(&[SchemaSource::HomeAssistant]);
 
 const SESSION_CHECK: KeySpec = KeySpec::internal(
     "parlor:revoked:{user}",

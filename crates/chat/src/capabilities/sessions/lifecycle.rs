@@ -11,7 +11,7 @@ use crate::ids::{DeviceId, UserId};
 impl Sessions {
     /// Begins a session of the caller, which replaces an earlier one.
     pub async fn begin(&self, caller: &Caller, device: Option<&str>) -> Result<UserSession> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         let now = self.ctx.now();
         // A service may begin a session for a user at any time, so its token counts as issued now.
         let issued = match caller.role {

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::model::{SessionStatus, UserSession};
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::{DeviceId, UserId};
@@ -60,7 +60,7 @@ impl Operation for BeginSession {
     const INFO: OperationInfo = OperationInfo {
         name: "sessions.begin",
         summary: "Begins a session of the caller",
-        codes: &[Code::InvalidId, Code::UserRequired],
+        codes: &[ErrorCode::InvalidId, ErrorCode::UserRequired],
     };
     const AUTH: AuthRequirement = AuthRequirement::Token;
     const CREATES: CreatesResource = CreatesResource::Always;
@@ -97,7 +97,7 @@ impl Operation for BeginVisitorSession {
     const INFO: OperationInfo = OperationInfo {
         name: "sessions.visit",
         summary: "Begins a session of a visitor without an account",
-        codes: &[Code::InvalidId, Code::Forbidden],
+        codes: &[ErrorCode::InvalidId, ErrorCode::Forbidden],
     };
     const AUTH: AuthRequirement = AuthRequirement::None;
     const CREATES: CreatesResource = CreatesResource::Always;
@@ -124,12 +124,16 @@ impl Operation for GetSession {
     const INFO: OperationInfo = OperationInfo {
         name: "sessions.get",
         summary: "Returns the caller's session",
-        codes: &[Code::UserRequired],
+        codes: &[ErrorCode::UserRequired],
     };
     type Reply = SessionInfo;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionInfo> {
-        Ok(chat.sessions().session(caller.user()?).await?.into())
+        Ok(chat
+            .sessions()
+            .session(caller.require_user()?)
+            .await?
+            .into())
     }
 }
 
@@ -149,14 +153,14 @@ impl Operation for EndSession {
     const INFO: OperationInfo = OperationInfo {
         name: "sessions.end",
         summary: "Ends the caller's session and revokes older tokens",
-        codes: &[Code::UserRequired],
+        codes: &[ErrorCode::UserRequired],
     };
     const AUTH: AuthRequirement = AuthRequirement::Token;
     const WRITES_DATABASE: bool = true;
     type Reply = SessionEnded;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<SessionEnded> {
-        end_session(chat, caller.user()?).await
+        end_session(chat, caller.require_user()?).await
     }
 }
 
@@ -169,7 +173,11 @@ pub struct GetUserSession {
     pub user_id: String,
 }
 
-const ADMIN_ERROR_CODES: &[Code] = &[Code::InvalidId, Code::Forbidden, Code::NotFound];
+const ADMIN_ERROR_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::Forbidden,
+    ErrorCode::NotFound,
+];
 
 impl Operation for GetUserSession {
     const INFO: OperationInfo = OperationInfo {

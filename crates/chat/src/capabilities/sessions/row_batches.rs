@@ -11,7 +11,7 @@ use super::model::UserSession;
 use super::rows::{self, UserSessionRow};
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::Either;
+use crate::database::PerBackend;
 use crate::ids::UserId;
 
 /// Row of a session that begins.
@@ -28,7 +28,7 @@ impl Sessions {
         user: &'a UserId,
     ) -> BoxFuture<'a, Result<UserSessionRow>> {
         Box::pin(async move {
-            if let Either::Sqlite(readers) = self.database.reader() {
+            if let PerBackend::Sqlite(readers) = self.database.reader() {
                 let find = async |users: &[UserId]| {
                     let found = rows::find_users(readers, users).await;
                     found.map_or(Vec::new(), |rows| rows.into_iter().map(Some).collect())
@@ -48,7 +48,7 @@ impl Sessions {
         session: &UserSession,
         issued: Timestamp,
     ) -> Result<bool> {
-        if let Either::Sqlite(_) = self.database.reader() {
+        if let PerBackend::Sqlite(_) = self.database.reader() {
             let new_session = NewSession {
                 session: session.clone(),
                 issued,

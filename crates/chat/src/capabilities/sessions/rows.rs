@@ -13,7 +13,9 @@ use super::model::{SessionStatus, UserSession};
 use super::row_batches::NewSession;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, Either, from_db_integer, on, to_db_integer, write_statement};
+use crate::database::{
+    Database, PerBackend, for_backend, from_db_integer, to_db_integer, write_statement,
+};
 use crate::ids::{DeviceId, UserId};
 
 /// Block, revocation and session of a user. Always returns one row, also for an unknown user.
@@ -148,7 +150,7 @@ pub(super) fn find_user<'a>(
     user: &'a UserId,
 ) -> BoxFuture<'a, Result<UserSessionRow>> {
     Box::pin(async move {
-        let found = on!(database.reader(), pool => {
+        let found = for_backend!(database.reader(), pool => {
             sqlx::query_as(SELECT_USER).bind(user.as_str()).fetch_one(pool).await
         });
         Ok(found?)
@@ -220,7 +222,7 @@ pub(super) async fn insert_sessions(
         })
         .collect();
     let mut tx = database.begin().await?;
-    let Either::Sqlite(connection) = tx.connection() else {
+    let PerBackend::Sqlite(connection) = tx.connection() else {
         unreachable!("only SQLite inserts sessions in batches")
     };
     let inserted: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
@@ -255,7 +257,7 @@ pub(super) async fn revoke_and_delete(
     revoked: Timestamp,
 ) -> Result<()> {
     let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
+    for_backend!(tx.connection(), c => {
         sqlx::query(UPSERT_REVOCATION).bind(user.as_str()).bind(to_db_integer(revoked.as_millis())).execute(&mut *c).await?;
         sqlx::query(DELETE_SESSION).bind(user.as_str()).execute(c).await?;
     });

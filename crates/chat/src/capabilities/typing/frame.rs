@@ -1,4 +1,6 @@
 //! The typing frame between nodes.
+//!
+//! Invariant: a receiver ignores a frame that it cannot decode.
 
 use super::TypingUser;
 use crate::bus::frame::{self, BusFrameKind};
@@ -9,7 +11,7 @@ use crate::ids::UserId;
 pub(super) fn encode_typing_frame(user: &UserId, username: &str, ends_at: Timestamp) -> Vec<u8> {
     let id = user.as_str().as_bytes();
     let length = u8::try_from(id.len()).expect("an identifier has at most 128 bytes");
-    let mut frame = frame::head(BusFrameKind::Typing, 9 + id.len() + username.len());
+    let mut frame = frame::start_frame(BusFrameKind::Typing, 9 + id.len() + username.len());
     frame.extend(ends_at.as_millis().to_be_bytes());
     frame.push(length);
     frame.extend(id);

@@ -5,11 +5,12 @@
 
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{
-    Key, KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec, KeyTtl, Keyspace, TtlName, TypingLayout,
+    Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName,
+    TypingLayout,
 };
 
 /// The keys of typing indicators.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "typing",
     title: "Typing",
     keys: &[DOCUMENT, FLAG, INDEX, NAMES],
@@ -24,12 +25,12 @@ const TYPING: KeySpec = KeySpec::documented(
 
 const DOCUMENT: KeySpec = TYPING
     .value(r#"`{"userId","username","timestamp"}`, time in ms"#)
-    .sources(&[KeySource::S0])
+    .sources(&[SchemaSource::ChatApp])
     .layout(KeyLayout::Typing(TypingLayout::Document));
 
 const FLAG: KeySpec = TYPING
     .value("`1`")
-    .sources(&[KeySource::S2])
+    .sources(&[SchemaSource::ChatService])
     .layout(KeyLayout::Typing(TypingLayout::Flag));
 
 const INDEX: KeySpec = KeySpec::internal(

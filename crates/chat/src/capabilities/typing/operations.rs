@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::TypingUser;
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::ConversationId;
@@ -34,7 +34,11 @@ impl Operation for ListTyping {
     const INFO: OperationInfo = OperationInfo {
         name: "typing.list",
         summary: "Lists who is typing in a conversation",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = TypingUserList;
 
@@ -76,16 +80,16 @@ impl Operation for SetTyping {
         name: "typing.set",
         summary: "Reports that a user is typing, or stopped",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::ReadOnlySession,
-            Code::NotAMember,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
         ],
     };
     type Reply = TypingReply;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<TypingReply> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         caller.require_write_access()?;
         let conversation = chat
             .conversations()

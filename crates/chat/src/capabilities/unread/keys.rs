@@ -5,13 +5,13 @@
 //! 2. The delivery key caches the position in the member's row and only rises.
 
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, Keyspace, TtlName};
+use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, SchemaSource, TtlName};
 
 /// TTL of a user's unread state, counted from its last change, in seconds.
 pub(super) const UNREAD_STATE_TTL_SECS: u64 = 30 * 86_400;
 
 /// Keys of unread counts and delivery positions.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "unread",
     title: "Unread",
     keys: &[UNREAD_COUNTER, UNREAD_TOTAL, UNREAD_STATE, DELIVERED_SEQ],
@@ -21,13 +21,13 @@ const UNREAD_COUNTER: KeySpec =
     KeySpec::documented("unread:{user}:{conv}", KeyKind::Counter, KeyTtl::Never)
         .value("number")
         .meaning("unread messages of the user in the conversation; deleted when read")
-        .sources(&[KeySource::S2]);
+        .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_TOTAL: KeySpec =
     KeySpec::documented("unread:{user}:total", KeyKind::Counter, KeyTtl::Never)
         .value("number")
         .meaning("unread messages of the user in all conversations that are not muted")
-        .sources(&[KeySource::S2]);
+        .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_STATE: KeySpec =
     KeySpec::internal("parlor:unread:{user}", KeyKind::Hash, KeyTtl::Fixed(UNREAD_STATE_TTL_SECS))
@@ -41,7 +41,7 @@ const DELIVERED_SEQ: KeySpec = KeySpec::documented(
 )
 .value("`seq`")
 .meaning("highest `seq` that was delivered to the user")
-.sources(&[KeySource::S2Future]);
+.sources(&[SchemaSource::ChatServicePlanned]);
 
 impl Keyspace {
     /// Key of a user's unread count in a conversation.

@@ -58,7 +58,7 @@ impl Unread {
 /// Encodes the frame: 8 bytes of the `seq`, 8 bytes of the `members_version`, the conversation id.
 fn encode_large_frame(conversation: &ConversationId, (seq, members_version): Newest) -> Vec<u8> {
     let id = conversation.as_str().as_bytes();
-    let mut frame = frame::head(BusFrameKind::LargeConversationMessage, 16 + id.len());
+    let mut frame = frame::start_frame(BusFrameKind::LargeConversationMessage, 16 + id.len());
     frame.extend(seq.to_be_bytes());
     frame.extend(members_version.to_be_bytes());
     frame.extend(id);

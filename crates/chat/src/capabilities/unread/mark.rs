@@ -9,7 +9,7 @@ use super::update::CounterUpdate;
 use super::{ReceiptKind, Unread, UnreadCount};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
-use crate::context::Timestamp;
+use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
 use crate::retry_queue::RetryGuard;
 

@@ -10,7 +10,7 @@ use super::receipts::MAX_RECEIPT_PAGE_SIZE;
 use super::{ReadReceiptPage, UnreadCount, UnreadSummary};
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::chat::Chat;
 use crate::ids::{ConversationId, UserId};
@@ -18,11 +18,11 @@ use crate::ids::{ConversationId, UserId};
 /// Page size of receipts if the request has no `limit`.
 const DEFAULT_RECEIPT_PAGE_SIZE: u32 = 100;
 
-const MARK_CODES: &[Code] = &[
-    Code::InvalidId,
-    Code::UserRequired,
-    Code::ReadOnlySession,
-    Code::NotAMember,
+const MARK_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::UserRequired,
+    ErrorCode::ReadOnlySession,
+    ErrorCode::NotAMember,
 ];
 
 /// Marks the messages of a conversation as read by the caller, up to a message.
@@ -133,10 +133,10 @@ impl Operation for ListReceipts {
         name: "unread.receipts",
         summary: "Lists how far members have received and read the messages",
         codes: &[
-            Code::InvalidId,
-            Code::UserRequired,
-            Code::NotAMember,
-            Code::TooMany,
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+            ErrorCode::TooMany,
         ],
     };
     type Reply = ReadReceiptPage;
@@ -171,12 +171,12 @@ impl Operation for GetUnread {
     const INFO: OperationInfo = OperationInfo {
         name: "unread.get",
         summary: "Returns the unread counts of a user, in total and by conversation",
-        codes: &[Code::InvalidId, Code::UserRequired],
+        codes: &[ErrorCode::InvalidId, ErrorCode::UserRequired],
     };
     type Reply = UnreadSummary;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<UnreadSummary> {
-        chat.unread().get_summary(caller.user()?).await
+        chat.unread().get_summary(caller.require_user()?).await
     }
 }
 
@@ -185,7 +185,7 @@ fn require_writer<'c>(
     caller: &'c Caller,
     conversation: &str,
 ) -> Result<(&'c UserId, ConversationId)> {
-    let user = caller.user()?;
+    let user = caller.require_user()?;
     caller.require_write_access()?;
     Ok((user, ConversationId::new(conversation)?))
 }

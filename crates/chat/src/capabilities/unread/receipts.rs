@@ -10,7 +10,7 @@ use super::{ReadReceipt, ReadReceiptPage, ReceiptChange, ReceiptKind, Unread};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::{BusFrameKind, encode_json};
-use crate::context::duration_millis;
+use crate::clock::duration_millis;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::TtlName;
 

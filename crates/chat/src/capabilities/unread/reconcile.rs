@@ -161,7 +161,7 @@ impl Unread {
             .arg(epoch)
             .arg(UNREAD_STATE_TTL_MS)
             .arg(self.ctx.store().bus().publish_command())
-            .arg(&frame::head(BusFrameKind::UnreadChanged, 0)[..])
+            .arg(&frame::start_frame(BusFrameKind::UnreadChanged, 0)[..])
             .arg(keys.user_channel(user))
             .arg(u8::from(is_last_page))
             .arg(notify_about.map_or("", ConversationId::as_str))

@@ -11,7 +11,9 @@ use sqlx::FromRow;
 
 use super::count;
 use crate::api::error::Result;
-use crate::database::{Database, Either, on, read_statement, to_db_integer, write_statement};
+use crate::database::{
+    Database, PerBackend, for_backend, read_statement, to_db_integer, write_statement,
+};
 use crate::ids::{ConversationId, UserId};
 
 /// Users per statement.
@@ -195,7 +197,7 @@ pub(super) async fn find_positions_of_users(
     let Some(first) = users.first() else {
         return Ok(Vec::new());
     };
-    let rows = on!(database.reader(), pool => {
+    let rows = for_backend!(database.reader(), pool => {
         let mut query = sqlx::query_as(SELECT_POSITIONS_OF_USERS);
         for nth in 0..USERS_PER_STATEMENT {
             query = query.bind(users.get(nth).unwrap_or(first).as_str());
@@ -289,7 +291,7 @@ pub(super) async fn mark_unread(
 ) -> Result<()> {
     let below = to_db_integer(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
-    on!(tx.connection(), c => {
+    for_backend!(tx.connection(), c => {
         sqlx::query(LOCK_POSITION).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
         sqlx::query(UPDATE_UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
     });
@@ -339,15 +341,15 @@ pub(super) async fn clear_mutes(database: &Database, expired: &[MemberPosition])
     }
     match database.pools() {
         // One transaction per row: a transaction over many conversations would hold row locks that block their senders.
-        Either::Postgres(pool) => {
+        PerBackend::Postgres(pool) => {
             for position in expired {
                 clear!(position, pool);
             }
         }
-        Either::Sqlite(_) => {
+        PerBackend::Sqlite(_) => {
             let mut tx = database.begin().await?;
             for position in expired {
-                on!(tx.connection(), c => {
+                for_backend!(tx.connection(), c => {
                     clear!(position, c);
                 });
             }

@@ -253,7 +253,7 @@ pub(super) fn update_call(
         .arg(ctx.store_epoch())
         .arg(UNREAD_STATE_TTL_MS)
         .arg(ctx.store().bus().publish_command())
-        .arg(&frame::head(BusFrameKind::UnreadChanged, 0)[..])
+        .arg(&frame::start_frame(BusFrameKind::UnreadChanged, 0)[..])
         .arg(conversation);
     updates.iter().fold(call, |call, (user, update)| {
         update.append_args(call.arg(keys.user_channel(user)))

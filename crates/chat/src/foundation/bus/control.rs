@@ -15,7 +15,7 @@ const RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
 
 /// Publishes a message to all nodes. A failure is ignored, because the message may be lost anyway.
 pub(crate) async fn publish(ctx: &ChatContext, kind: BusFrameKind, body: &str) {
-    let mut frame = frame::head(kind, body.len());
+    let mut frame = frame::start_frame(kind, body.len());
     frame.extend(body.as_bytes());
     let channel = ctx.keys().control_channel();
     let _ = ctx.store().bus().publish(channel.as_str(), frame).await;

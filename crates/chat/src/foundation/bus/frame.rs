@@ -69,7 +69,7 @@ pub enum BusFrame<'a> {
 }
 
 /// Starts a frame of this kind, with room for a body of `body_len` bytes.
-pub fn head(kind: BusFrameKind, body: usize) -> Vec<u8> {
+pub fn start_frame(kind: BusFrameKind, body: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(2 + body);
     frame.extend([FRAME_VERSION, kind as u8]);
     frame
@@ -77,7 +77,7 @@ pub fn head(kind: BusFrameKind, body: usize) -> Vec<u8> {
 
 /// Encodes a frame with a JSON body.
 pub(crate) fn encode_json(kind: BusFrameKind, body: &impl Serialize) -> Vec<u8> {
-    let mut frame = head(kind, 128);
+    let mut frame = start_frame(kind, 128);
     serde_json::to_writer(&mut frame, body).expect("a frame body can be serialized as JSON");
     frame
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn bus_frames_are_recognised_by_version_and_kind() {
         for kind in BusFrameKind::ALL {
-            let mut frame = head(kind, 1);
+            let mut frame = start_frame(kind, 1);
             frame.push(b'x');
             assert_eq!(BusFrame::from(&frame[..]), BusFrame::Known(kind, b"x"));
         }

@@ -7,7 +7,7 @@ use crate::ids::{ConversationId, UserId};
 use crate::keys::{Channel, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace};
 
 /// The channels of the bus.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "bus",
     title: "Bus",
     keys: &[CONVERSATION, USER, CONTROL, LARGE],

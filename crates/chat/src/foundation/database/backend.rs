@@ -1,22 +1,22 @@
 //! Code for both backends: one value per backend, statements that run on either, conversions of integers.
 
 /// Compiles an expression or block for each backend:
-/// `on!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
-macro_rules! on {
+/// `for_backend!(database.read_pool(), pool => sqlx::query(SQL).bind(id).fetch_one(pool).await)`.
+macro_rules! for_backend {
     ($either:expr, $it:pat => $body:expr) => {
         match $either {
-            $crate::database::Either::Sqlite($it) => $body,
-            $crate::database::Either::Postgres($it) => $body,
+            $crate::database::PerBackend::Sqlite($it) => $body,
+            $crate::database::PerBackend::Postgres($it) => $body,
         }
     };
 }
-pub(crate) use on;
+pub(crate) use for_backend;
 
 /// Runs a reading statement with these bound values:
 /// `read_statement!(database, query_as(SQL, id.as_str(), limit).fetch_all)`.
 macro_rules! read_statement {
     ($database:expr, $query:ident($sql:expr $(, $value:expr)*).$fetch:ident) => {
-        $crate::database::on!($database.reader(), pool => {
+        $crate::database::for_backend!($database.reader(), pool => {
             sqlx::$query($sql)$(.bind($value))*.$fetch(pool).await?
         })
     };
@@ -26,7 +26,7 @@ pub(crate) use read_statement;
 /// Runs a statement in a transaction with these bound values, as [`read_statement`].
 macro_rules! tx_statement {
     ($tx:expr, $query:ident($sql:expr $(, $value:expr)*).$fetch:ident) => {
-        $crate::database::on!($tx.connection(), connection => {
+        $crate::database::for_backend!($tx.connection(), connection => {
             sqlx::$query($sql)$(.bind($value))*.$fetch(connection).await?
         })
     };
@@ -40,10 +40,10 @@ macro_rules! write_statement {
     ($database:expr, $it:ident => $body:expr) => {
         match $database.pools() {
             // A single statement is a transaction by itself.
-            $crate::database::Either::Postgres($it) => $body,
-            $crate::database::Either::Sqlite(_) => {
+            $crate::database::PerBackend::Postgres($it) => $body,
+            $crate::database::PerBackend::Sqlite(_) => {
                 let mut tx = $database.begin().await?;
-                let $crate::database::Either::Sqlite($it) = tx.connection() else {
+                let $crate::database::PerBackend::Sqlite($it) = tx.connection() else {
                     unreachable!("a transaction has the backend of its database")
                 };
                 let changed = $body;
@@ -67,7 +67,7 @@ pub(crate) fn from_db_integer(value: i64) -> u64 {
 
 /// One value for SQLite and another one for PostgreSQL.
 #[derive(Debug, Clone, Copy)]
-pub enum Either<S, P> {
+pub enum PerBackend<S, P> {
     /// The value for SQLite.
     Sqlite(S),
     /// The value for PostgreSQL.

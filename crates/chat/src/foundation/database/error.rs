@@ -1,11 +1,13 @@
 //! Database errors and their categories.
+//!
+//! Invariant: an error whose cause is not known counts as rejected, which is reported as a bug and not retried.
 
 use std::path::PathBuf;
 
 use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
 
-use super::migrations::LATEST;
+use super::migrations::LATEST_MIGRATION;
 
 /// Why a database could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +33,7 @@ pub enum DatabaseOpenError {
     /// A newer version of Parlor has migrated the database.
     #[error(
         "the database {url} has migration {found}, but this program knows migrations up to {} only; run the newer version of Parlor that migrated it",
-        LATEST
+        LATEST_MIGRATION
     )]
     MigratedByNewerVersion {
         /// Address of the database.

@@ -1,4 +1,6 @@
-//! Reads version, migration and id of a database without changing it.
+//! Reads version, migration and id of a database.
+//!
+//! Invariant: nothing is written, and no file is created.
 
 use std::time::Duration;
 
@@ -8,10 +10,10 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::time::timeout;
 
 use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
-use super::migrations::LATEST;
+use super::migrations::LATEST_MIGRATION;
 use super::open::SELECT_DATABASE_ID;
 use super::options::{DatabaseOptions, DatabaseUrl};
-use super::{Either, on};
+use super::{PerBackend, for_backend};
 
 /// Oldest supported major version of PostgreSQL.
 pub const MIN_POSTGRES_VERSION: u32 = 13;
@@ -33,7 +35,7 @@ pub struct DatabaseInspection {
 
 impl DatabaseInspection {
     /// The last migration of this program.
-    pub const LATEST: i64 = LATEST;
+    pub const LATEST_MIGRATION: i64 = LATEST_MIGRATION;
 }
 
 /// Inspects a database. Nothing is written and no file is created; `None` if a SQLite file does not exist.
@@ -60,7 +62,7 @@ async fn sqlite(path: &std::path::Path) -> Result<DatabaseInspection, sqlx::Erro
         version: "SELECT sqlite_version()",
         is_initialized: "SELECT COUNT(*) FROM sqlite_master WHERE name = 'parlor'",
     };
-    run_inspection(Either::Sqlite(connection), &questions).await
+    run_inspection(PerBackend::Sqlite(connection), &questions).await
 }
 
 async fn postgres(
@@ -73,7 +75,7 @@ async fn postgres(
         version: "SHOW server_version",
         is_initialized: "SELECT COUNT(to_regclass('parlor'))",
     };
-    run_inspection(Either::Postgres(connection), &questions).await
+    run_inspection(PerBackend::Postgres(connection), &questions).await
 }
 
 /// Statements that differ between the backends.
@@ -84,10 +86,10 @@ struct InspectionQueries {
 }
 
 async fn run_inspection(
-    connection: Either<SqliteConnection, PgConnection>,
+    connection: PerBackend<SqliteConnection, PgConnection>,
     ask: &InspectionQueries,
 ) -> Result<DatabaseInspection, sqlx::Error> {
-    on!(connection, mut connection => {
+    for_backend!(connection, mut connection => {
         let c = &mut connection;
         let version: String = sqlx::query_scalar(ask.version).fetch_one(&mut *c).await?;
         let used: i64 = sqlx::query_scalar(ask.is_initialized).fetch_one(&mut *c).await?;

@@ -31,7 +31,7 @@ const MIGRATIONS: &[MigrationTexts] = &[
 ];
 
 /// Number of the last migration.
-pub(super) const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+pub(super) const LATEST_MIGRATION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
 pub(super) fn sqlite() -> Migrator {
     migrator(|(_, _, text, _)| text)

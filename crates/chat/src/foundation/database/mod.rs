@@ -22,9 +22,9 @@ use std::sync::Arc;
 use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-pub use self::backend::Either;
+pub use self::backend::PerBackend;
 pub(crate) use self::backend::{
-    from_db_integer, on, read_statement, to_db_integer, tx_statement, write_statement,
+    for_backend, from_db_integer, read_statement, to_db_integer, tx_statement, write_statement,
 };
 pub(crate) use self::error::classify_sqlite_code;
 pub use self::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
@@ -43,7 +43,7 @@ pub struct Database {
 }
 
 struct DatabaseInner {
-    pools: Either<SqlitePools, PgPool>,
+    pools: PerBackend<SqlitePools, PgPool>,
     id: String,
     options: DatabaseOptions,
 }
@@ -81,34 +81,34 @@ impl Database {
     }
 
     /// The pool for single reads.
-    pub fn reader(&self) -> Either<&SqlitePool, &PgPool> {
+    pub fn reader(&self) -> PerBackend<&SqlitePool, &PgPool> {
         match &self.inner.pools {
-            Either::Sqlite(sqlite) => Either::Sqlite(&sqlite.read_pool),
-            Either::Postgres(pool) => Either::Postgres(pool),
+            PerBackend::Sqlite(sqlite) => PerBackend::Sqlite(&sqlite.read_pool),
+            PerBackend::Postgres(pool) => PerBackend::Postgres(pool),
         }
     }
 
     /// The pools of the backend, for the message writer.
-    pub(crate) fn pools(&self) -> Either<&SqlitePools, &PgPool> {
+    pub(crate) fn pools(&self) -> PerBackend<&SqlitePools, &PgPool> {
         match &self.inner.pools {
-            Either::Sqlite(sqlite) => Either::Sqlite(sqlite),
-            Either::Postgres(pool) => Either::Postgres(pool),
+            PerBackend::Sqlite(sqlite) => PerBackend::Sqlite(sqlite),
+            PerBackend::Postgres(pool) => PerBackend::Postgres(pool),
         }
     }
 
     /// Checks that the database responds.
     pub async fn ping(&self) -> Result<(), sqlx::Error> {
-        on!(self.reader(), pool => sqlx::query("SELECT 1").execute(pool).await.map(drop))
+        for_backend!(self.reader(), pool => sqlx::query("SELECT 1").execute(pool).await.map(drop))
     }
 
     /// Closes all connections after the running statements have finished.
     pub async fn close(&self) {
         match &self.inner.pools {
-            Either::Sqlite(sqlite) => {
+            PerBackend::Sqlite(sqlite) => {
                 sqlite.read_pool.close().await;
                 sqlite.write_pool.close().await;
             }
-            Either::Postgres(pool) => pool.close().await,
+            PerBackend::Postgres(pool) => pool.close().await,
         }
     }
 }

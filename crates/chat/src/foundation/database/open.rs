@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::inspect::{connect_once, to_open_error};
 use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
-use super::{Database, DatabaseInner, Either, SqlitePools, copy, migrations, on};
+use super::{Database, DatabaseInner, PerBackend, SqlitePools, copy, for_backend, migrations};
 
 /// PostgreSQL connections of the message writer, in addition to [`DatabaseOptions::max_connections`].
 pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
@@ -33,14 +33,14 @@ impl Database {
                 let _lock = lock_for_migration(path).await?;
                 let pools = open_sqlite(path.clone(), &options).await?;
                 migrate(&migrations::sqlite(), &pools.write_pool, &url).await?;
-                let id = load_or_create_id(Either::Sqlite(&pools.write_pool)).await;
-                (Either::Sqlite(pools), id)
+                let id = load_or_create_id(PerBackend::Sqlite(&pools.write_pool)).await;
+                (PerBackend::Sqlite(pools), id)
             }
             DatabaseUrl::Postgres(address) => {
                 let pool = open_postgres(address, &options).await?;
                 migrate(&migrations::postgres(), &pool, &url).await?;
-                let id = load_or_create_id(Either::Postgres(&pool)).await;
-                (Either::Postgres(pool), id)
+                let id = load_or_create_id(PerBackend::Postgres(&pool)).await;
+                (PerBackend::Postgres(pool), id)
             }
         };
         let id = id.map_err(|error| to_open_error(&url, error))?;
@@ -166,9 +166,9 @@ where
 }
 
 /// Reads the id of the database. A new database gets a random id.
-async fn load_or_create_id(pool: Either<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
+async fn load_or_create_id(pool: PerBackend<&SqlitePool, &PgPool>) -> Result<String, sqlx::Error> {
     let new = format!("{:032x}", rand::random::<u128>());
-    on!(pool, pool => {
+    for_backend!(pool, pool => {
         sqlx::query(INSERT_DATABASE_ID).bind(new).execute(pool).await?;
         sqlx::query_scalar(SELECT_DATABASE_ID).fetch_one(pool).await
     })

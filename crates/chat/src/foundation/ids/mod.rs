@@ -89,14 +89,6 @@ macro_rules! id_type {
             }
         }
 
-        impl TryFrom<&str> for $name {
-            type Error = InvalidId;
-
-            fn try_from(text: &str) -> Result<Self, InvalidId> {
-                Self::new(text)
-            }
-        }
-
         impl TryFrom<String> for $name {
             type Error = InvalidId;
 

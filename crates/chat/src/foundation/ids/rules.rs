@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::keys::named_enum;
+
 /// Maximum length of an ordinary identifier in bytes.
 pub const MAX_ID_BYTES: usize = 128;
 /// Maximum length of a limiter id in bytes.
@@ -18,70 +20,37 @@ const RESERVED_USERS: &[&str] = &["status", "online", "sockets"];
 /// Words that another documented key has in the place of the conversation id.
 const RESERVED_CONVERSATIONS: &[&str] = &["total"];
 
-/// Kind of an identifier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IdKind {
-    /// User (person, support agent or visitor): `{user}`.
-    User,
-    /// Conversation: `{conv}`.
-    Conversation,
-    /// Socket: `{socket}`.
-    Socket,
-    /// Device of a user. Part of hash fields, never of a key.
-    Device,
-    /// Support agent, who is a user: `{admin}`.
-    Admin,
-    /// Parlor node: `{node}`.
-    Node,
-    /// Periodic job: `{job}`.
-    Job,
-    /// Rate limit: `{id}`.
-    Limiter,
-    /// HTTP method and route template: `{METHOD route}`.
-    Endpoint,
-    /// Digest of a user and a search query: `{hash of user and query}`.
-    SearchHash,
-    /// Shard of the deadline index: `{0..63}`.
-    DeadlineShard,
-    /// Shard of the presence changes: `{0..255}`.
-    WatchShard,
+named_enum! {
+    /// Kind of an identifier. Its name is the word between the braces of a pattern.
+    pub enum IdKind {
+        /// User: a person, support agent or visitor.
+        User = "user",
+        /// Conversation.
+        Conversation = "conv",
+        /// Socket.
+        Socket = "socket",
+        /// Device of a user. Part of hash fields, never of a key.
+        Device = "device",
+        /// Support agent, who is a user.
+        Admin = "admin",
+        /// Parlor node.
+        Node = "node",
+        /// Periodic job.
+        Job = "job",
+        /// Rate limit.
+        Limiter = "id",
+        /// HTTP method and route template.
+        Endpoint = "METHOD route",
+        /// Digest of a user and a search query.
+        SearchHash = "hash of user and query",
+        /// Shard of the deadline index.
+        DeadlineShard = "0..63",
+        /// Shard of the presence changes.
+        WatchShard = "0..255",
+    }
 }
 
 impl IdKind {
-    /// All kinds.
-    pub const ALL: [Self; 12] = [
-        Self::User,
-        Self::Conversation,
-        Self::Socket,
-        Self::Device,
-        Self::Admin,
-        Self::Node,
-        Self::Job,
-        Self::Limiter,
-        Self::Endpoint,
-        Self::SearchHash,
-        Self::DeadlineShard,
-        Self::WatchShard,
-    ];
-
-    /// The word between the braces of a pattern.
-    pub const fn placeholder(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Conversation => "conv",
-            Self::Socket => "socket",
-            Self::Device => "device",
-            Self::Admin => "admin",
-            Self::Node => "node",
-            Self::Job => "job",
-            Self::Limiter => "id",
-            Self::Endpoint => "METHOD route",
-            Self::SearchHash => "hash of user and query",
-            Self::DeadlineShard => "0..63",
-            Self::WatchShard => "0..255",
-        }
-    }
-
     /// Name of the kind in error messages.
     pub const fn label(self) -> &'static str {
         match self {

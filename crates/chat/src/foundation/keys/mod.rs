@@ -24,7 +24,7 @@ pub use settings::{
     EndpointSeparator, KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset,
     RecentLayout, TypingLayout,
 };
-pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySource, KeySpec};
+pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySpec, SchemaSource};
 pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};
 
 pub(crate) use named_enum::{named_enum, setting_enum};

@@ -95,7 +95,7 @@ impl KeyPattern {
     /// The hash tag in cluster mode: the placeholder of an identifier or a fixed word.
     pub fn tag(&self) -> Option<&'static str> {
         match self.parts[self.tag?] {
-            PatternPart::Id(kind) => Some(kind.placeholder()),
+            PatternPart::Id(kind) => Some(kind.name()),
             PatternPart::FixedHashTag(text) | PatternPart::Literal(text) => Some(text),
         }
     }
@@ -126,7 +126,7 @@ impl KeyPattern {
             out.push_str(open);
             out.push_str(match part {
                 PatternPart::Literal(text) | PatternPart::FixedHashTag(text) => text,
-                PatternPart::Id(kind) => kind.placeholder(),
+                PatternPart::Id(kind) => kind.name(),
             });
             out.push_str(close);
         }
@@ -137,7 +137,7 @@ impl KeyPattern {
 const fn parse_placeholder(word: &'static str) -> PatternPart {
     let mut i = 0;
     while i < IdKind::ALL.len() {
-        if str_eq(IdKind::ALL[i].placeholder(), word) {
+        if str_eq(IdKind::ALL[i].name(), word) {
             return PatternPart::Id(IdKind::ALL[i]);
         }
         i += 1;

@@ -3,7 +3,7 @@
 //!
 //! Invariant: a declaration moves to the `keys.rs` of its capability when the capability is built.
 
-use super::{KeyGroup, KeyKind, KeySource, KeySpec, KeyTtl, TtlName};
+use super::{KeyGroup, KeyKind, KeySpec, KeyTtl, SchemaSource, TtlName};
 
 /// The key groups of planned features, in the order of the reference.
 pub(super) static KEY_GROUPS: &[KeyGroup] = &[
@@ -14,23 +14,23 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
             cache("admin:{admin}:presence", KeyKind::String, TtlName::AgentPresence)
                 .value("`online`, `away`, `busy`, `offline`")
                 .meaning("availability of the support agent; requests, heartbeats and an open socket renew it")
-                .sources(&[KeySource::S4]),
+                .sources(&[SchemaSource::HomeAssistant]),
             cache("admin:{admin}:assignments", KeyKind::Set, TtlName::Assignments)
                 .value("conversation ids")
                 .meaning("open conversations that are assigned to the support agent")
-                .sources(&[KeySource::S4]),
+                .sources(&[SchemaSource::HomeAssistant]),
             cache("chat:conversations:active", KeyKind::SortedSet, TtlName::Queues)
                 .value("member conversation id, score = unix seconds of the last message")
                 .meaning("open `support` conversations ordered by their last message; a resolved conversation is removed")
-                .sources(&[KeySource::S4]),
+                .sources(&[SchemaSource::HomeAssistant]),
             cache("chat:conversations:unread", KeyKind::SortedSet, TtlName::Queues)
                 .value("member conversation id, score = weight × 10^10 + unix seconds of the first unanswered user message; weights urgent 1000, high 100, normal 10, low 1")
                 .meaning("`support` conversations that wait for a reply, grouped by priority")
-                .sources(&[KeySource::S4]),
+                .sources(&[SchemaSource::HomeAssistant]),
             cache("chat:admin:dashboard:{admin}", KeyKind::Hash, TtlName::Dashboard)
                 .value("`total_active`, `assigned_to_me`, `unread_count`, `avg_response_time` (minutes, one decimal), `resolved_today` (UTC day)")
                 .meaning("dashboard figures of the support agent; deleted when one of them changes")
-                .sources(&[KeySource::S4]),
+                .sources(&[SchemaSource::HomeAssistant]),
         ],
     },
     KeyGroup {
@@ -64,7 +64,7 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
             KeySpec::documented("cron:last-run:{job}", KeyKind::String, KeyTtl::Never)
                 .value("unix ms at which the run was due to start")
                 .meaning("last run of the job `unread-reminder` (every 2 h) or `cleanup-tokens` (every 24 h); written when the run ends, restored from the job's row if it is missing")
-                .sources(&[KeySource::S0]),
+                .sources(&[SchemaSource::ChatApp]),
             KeySpec::internal("parlor:job:{job}", KeyKind::String, KeyTtl::PerCall("the runner's lease"))
                 .value("node id and boot id of the node that runs the job")
                 .meaning("lease of the node that runs the job; another node takes over when it expires"),
@@ -76,7 +76,7 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
         keys: &[cache("blocked:{user}", KeyKind::Set, TtlName::Blocked)
             .value("user ids")
             .meaning("users that the user has blocked")
-            .sources(&[KeySource::S2Future])],
+            .sources(&[SchemaSource::ChatServicePlanned])],
     },
     KeyGroup {
         name: "places",
@@ -84,7 +84,7 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
         keys: &[KeySpec::documented("geo:users", KeyKind::Geo, KeyTtl::Never)
             .value("member user id")
             .meaning("positions of users, used to find users nearby")
-            .sources(&[KeySource::S2Future])],
+            .sources(&[SchemaSource::ChatServicePlanned])],
     },
     KeyGroup {
         name: "uploads",
@@ -92,7 +92,7 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
         keys: &[KeySpec::documented("uploads:pending", KeyKind::SortedSet, KeyTtl::Never)
             .value("member upload id, score = ms of expiry")
             .meaning("announced uploads that have not arrived yet")
-            .sources(&[KeySource::S2Future])],
+            .sources(&[SchemaSource::ChatServicePlanned])],
     },
     KeyGroup {
         name: "search",
@@ -100,7 +100,7 @@ pub(super) static KEY_GROUPS: &[KeyGroup] = &[
         keys: &[cache("search:{hash of user and query}", KeyKind::String, TtlName::Search)
             .value("result page as JSON")
             .meaning("cached result page of a search by the user")
-            .sources(&[KeySource::S2Future])],
+            .sources(&[SchemaSource::ChatServicePlanned])],
     },
 ];
 
@@ -111,5 +111,5 @@ const fn cache(pattern: &'static str, kind: KeyKind, ttl: TtlName) -> KeySpec {
 const fn counter(pattern: &'static str) -> KeySpec {
     KeySpec::documented(pattern, KeyKind::Integer, KeyTtl::Never)
         .value("number")
-        .sources(&[KeySource::S4])
+        .sources(&[SchemaSource::HomeAssistant])
 }

@@ -8,15 +8,15 @@ use crate::{bus, conversations, limits, messages, nodes, presence, sessions, typ
 
 /// The key groups that Parlor uses, in the order of the reference.
 pub static KEY_GROUPS: &[KeyGroup] = &[
-    presence::keys::CAPABILITY,
-    typing::keys::CAPABILITY,
+    presence::keys::KEY_GROUP,
+    typing::keys::KEY_GROUP,
     conversations::keys::KEY_GROUP,
-    messages::keys::CAPABILITY,
-    unread::keys::CAPABILITY,
-    limits::keys::CAPABILITY,
-    sessions::keys::CAPABILITY,
-    bus::keys::CAPABILITY,
-    nodes::keys::CAPABILITY,
+    messages::keys::KEY_GROUP,
+    unread::keys::KEY_GROUP,
+    limits::keys::KEY_GROUP,
+    sessions::keys::KEY_GROUP,
+    bus::keys::KEY_GROUP,
+    nodes::keys::KEY_GROUP,
 ];
 
 /// The declarations of all layouts, those of planned features last.

@@ -4,52 +4,38 @@
 
 use std::time::Duration;
 
+use super::named_enum::named_enum;
 use super::pattern::KeyPattern;
 use super::settings::{KeyLayouts, KeySettings, PresenceLayout, RecentLayout, TypingLayout};
 use super::ttl::KeyTtl;
 
-/// Redis type of a key, or that it is a channel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyKind {
-    /// String.
-    String,
-    /// String that contains a counter.
-    Counter,
-    /// String that contains an integer which is not only counted up.
-    Integer,
-    /// Hash.
-    Hash,
-    /// List.
-    List,
-    /// Set.
-    Set,
-    /// Sorted set.
-    SortedSet,
-    /// Sorted set of geographical positions.
-    Geo,
-    /// Pub/sub channel that reaches every server of a cluster.
-    Channel,
-    /// Pub/sub channel that is sharded in cluster mode if the server supports it.
-    ShardChannel,
+named_enum! {
+    /// Redis type of a key, or that it is a channel. The name is that of the reference.
+    pub enum KeyKind {
+        /// String.
+        String = "string",
+        /// String that contains a counter.
+        Counter = "counter",
+        /// String that contains an integer which is not only counted up.
+        Integer = "integer",
+        /// Hash.
+        Hash = "hash",
+        /// List.
+        List = "list",
+        /// Set.
+        Set = "set",
+        /// Sorted set.
+        SortedSet = "sorted set",
+        /// Sorted set of geographical positions.
+        Geo = "geo (sorted set)",
+        /// Pub/sub channel that reaches every server of a cluster.
+        Channel = "channel",
+        /// Pub/sub channel that is sharded in cluster mode if the server supports it.
+        ShardChannel = "channel (sharded)",
+    }
 }
 
 impl KeyKind {
-    /// The name in the reference.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Counter => "counter",
-            Self::Integer => "integer",
-            Self::Hash => "hash",
-            Self::List => "list",
-            Self::Set => "set",
-            Self::SortedSet => "sorted set",
-            Self::Geo => "geo (sorted set)",
-            Self::Channel => "channel",
-            Self::ShardChannel => "channel (sharded)",
-        }
-    }
-
     /// Reply of the command `TYPE`; `None` for channels, which are not stored.
     pub const fn redis_type(self) -> Option<&'static str> {
         match self {
@@ -68,37 +54,23 @@ impl KeyKind {
     }
 }
 
-/// The documented schema that a key comes from. The reference describes the schemas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeySource {
-    /// Key design of a chat application.
-    S0,
-    /// Key structure of a rooms service.
-    S1,
-    /// Schema of a chat service.
-    S2,
-    /// Planned keys of the chat service's schema.
-    S2Future,
-    /// Data model of a user status service.
-    S3,
-    /// Schema of a home-assistant backend.
-    S4,
-    /// Parlor's own.
-    Ours,
-}
-
-impl KeySource {
-    /// The name in the reference.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::S0 => "S0",
-            Self::S1 => "S1",
-            Self::S2 => "S2",
-            Self::S2Future => "S2, future list",
-            Self::S3 => "S3",
-            Self::S4 => "S4",
-            Self::Ours => "ours",
-        }
+named_enum! {
+    /// The documented schema that a key comes from. The reference describes the schemas by these names.
+    pub enum SchemaSource {
+        /// Key design of a chat application.
+        ChatApp = "S0",
+        /// Key structure of a rooms service.
+        Rooms = "S1",
+        /// Schema of a chat service.
+        ChatService = "S2",
+        /// Planned keys of the chat service's schema.
+        ChatServicePlanned = "S2, future list",
+        /// Data model of a user status service.
+        UserStatus = "S3",
+        /// Schema of a home-assistant backend.
+        HomeAssistant = "S4",
+        /// Parlor's own.
+        Parlor = "ours",
     }
 }
 
@@ -140,7 +112,7 @@ impl KeyLayout {
 /// Key declarations of a capability, of the bus or of the nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyGroup {
-    /// Name of the folder.
+    /// Name in the output of `parlor schema --json`. It stays the same if the folder gets another name.
     pub name: &'static str,
     /// Heading in the reference.
     pub title: &'static str,
@@ -162,7 +134,7 @@ pub struct KeySpec {
     /// Description for the reference.
     pub meaning: &'static str,
     /// Documented schemas that the key comes from.
-    pub sources: &'static [KeySource],
+    pub sources: &'static [SchemaSource],
     /// True if only Parlor may read the key.
     pub internal: bool,
     /// Layout that the key belongs to.
@@ -186,7 +158,7 @@ impl KeySpec {
 
     /// An internal key, which only Parlor reads.
     pub(crate) const fn internal(pattern: &'static str, kind: KeyKind, ttl: KeyTtl) -> Self {
-        let mut spec = Self::documented(pattern, kind, ttl).sources(&[KeySource::Ours]);
+        let mut spec = Self::documented(pattern, kind, ttl).sources(&[SchemaSource::Parlor]);
         spec.internal = true;
         spec
     }
@@ -209,7 +181,7 @@ impl KeySpec {
     }
 
     /// Sets the schemas that the key comes from.
-    pub(crate) const fn sources(mut self, sources: &'static [KeySource]) -> Self {
+    pub(crate) const fn sources(mut self, sources: &'static [SchemaSource]) -> Self {
         self.sources = sources;
         self
     }

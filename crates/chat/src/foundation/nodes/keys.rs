@@ -7,7 +7,7 @@ use crate::ids::NodeId;
 use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, TtlName};
 
 /// The keys of the nodes and of the store.
-pub const CAPABILITY: KeyGroup = KeyGroup {
+pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "nodes",
     title: "Nodes and store",
     keys: &[NODE_LEASE, NODE_INDEX, EPOCH, DATABASE],

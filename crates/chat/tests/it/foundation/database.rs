@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use parlor_chat::database::{
-    Database, DatabaseOpenError, DatabaseOptions, DatabaseUrl, Either, WriteTransaction,
+    Database, DatabaseOpenError, DatabaseOptions, DatabaseUrl, PerBackend, WriteTransaction,
 };
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
@@ -31,12 +31,12 @@ async fn open(url: &DatabaseUrl) -> Result<Database, DatabaseOpenError> {
 async fn begin(database: &Database, statement: &'static str) -> WriteTransaction {
     let mut tx = database.begin().await.unwrap();
     let rows = match tx.connection() {
-        Either::Sqlite(c) => sqlx::query(statement)
+        PerBackend::Sqlite(c) => sqlx::query(statement)
             .execute(c)
             .await
             .unwrap()
             .rows_affected(),
-        Either::Postgres(c) => sqlx::query(statement)
+        PerBackend::Postgres(c) => sqlx::query(statement)
             .execute(c)
             .await
             .unwrap()

@@ -43,7 +43,7 @@ fn check_version(seen: &DatabaseInspection, url: &str) -> Finding {
 }
 
 fn check_migrations(seen: &DatabaseInspection) -> Finding {
-    let latest = DatabaseInspection::LATEST;
+    let latest = DatabaseInspection::LATEST_MIGRATION;
     let Some(found) = seen.last_migration else {
         let finding = "none yet; the first `parlor serve` creates the tables";
         return Finding::info("migrations", finding);

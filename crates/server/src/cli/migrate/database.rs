@@ -119,8 +119,8 @@ impl DatabaseMigration {
                 .compare(table, ROWS_PER_BATCH, |more| progress.add(more))
                 .await?;
             self.report.counts_of(table.name).verified = compared.equal_rows;
-            let unnamed = compared.different_rows - compared.named.len() as u64;
-            for named in compared.named {
+            let unnamed = compared.different_rows - compared.examples.len() as u64;
+            for named in compared.examples {
                 self.report.add_difference(named);
             }
             self.report.different += unnamed;

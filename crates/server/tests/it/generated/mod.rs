@@ -15,10 +15,10 @@ mod typescript;
 use std::path::Path;
 
 use heck::ToLowerCamelCase;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 /// Error codes as a list.
-fn code_list(codes: &[Code]) -> String {
+fn code_list(codes: &[ErrorCode]) -> String {
     comma_list(codes.iter().map(|code| format!("`{code}`")))
 }
 

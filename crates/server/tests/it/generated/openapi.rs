@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use axum::http::Method;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{CreatesResource, Operation, OperationInfo};
 use parlor_server::http::MAX_IDEMPOTENCY_KEY_LEN;
 use parlor_server::http::problem::ProblemBody;
@@ -197,7 +197,7 @@ impl Operation for Write {
     const INFO: OperationInfo = OperationInfo {
         name: "presence.write",
         summary: "Writes something",
-        codes: &[Code::RateLimited],
+        codes: &[ErrorCode::RateLimited],
     };
     const CREATES: CreatesResource = CreatesResource::IfAbsent;
     type Reply = Written;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -14,18 +14,18 @@ use parlor_server::api_error::{self, ApiError};
 use parlor_server::http::problem::{PROBLEM_MEDIA_TYPE, ProblemBody};
 
 /// Error codes of HTTP itself, for every operation.
-pub(super) const HTTP_ERROR_CODES: &[Code] = &[
-    Code::OriginNotAllowed,
-    Code::Forbidden,
-    Code::InvalidId,
-    Code::BodyTooLarge,
-    Code::RequestTimeout,
+pub(super) const HTTP_ERROR_CODES: &[ErrorCode] = &[
+    ErrorCode::OriginNotAllowed,
+    ErrorCode::Forbidden,
+    ErrorCode::InvalidId,
+    ErrorCode::BodyTooLarge,
+    ErrorCode::RequestTimeout,
 ];
 
 /// Error responses of an operation with these error codes.
-pub(super) fn error_responses(own: &[Code]) -> Responses {
-    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
-    for &code in Code::ALL {
+pub(super) fn error_responses(own: &[ErrorCode]) -> Responses {
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for &code in ErrorCode::ALL {
         if [own, COMMON_ERROR_CODES, HTTP_ERROR_CODES]
             .iter()
             .any(|codes| codes.contains(&code))
@@ -42,7 +42,7 @@ pub(super) fn error_responses(own: &[Code]) -> Responses {
         .build()
 }
 
-fn error_response(status: u16, codes: &[Code]) -> Response {
+fn error_response(status: u16, codes: &[ErrorCode]) -> Response {
     let lines = codes
         .iter()
         .map(|code| format!("- `{code}`: {}", code.description()));
@@ -78,7 +78,7 @@ pub(super) fn with_rate_limit_headers(response: ResponseBuilder) -> ResponseBuil
         )
 }
 
-fn content(codes: &[Code]) -> Content {
+fn content(codes: &[ErrorCode]) -> Content {
     let example = codes.first().map(|&code| {
         let error = ApiError::new(code, code.description());
         serde_json::to_value(error.problem()).unwrap_or_default()

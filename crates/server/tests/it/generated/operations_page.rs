@@ -1,6 +1,6 @@
 //! Generates docs/operations.md and docs/errors.md from the tables of the gateways.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, OperationInfo};
 use parlor_server::api_error;
 use parlor_server::grpc::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD};
@@ -97,7 +97,7 @@ fn operation_row(info: &OperationInfo) -> String {
 
 /// Text of docs/errors.md.
 pub(super) fn errors() -> String {
-    let rows = Code::ALL.iter().map(|&code| {
+    let rows = ErrorCode::ALL.iter().map(|&code| {
         let retryable = if code.is_retryable() { "yes" } else { "no" };
         format!(
             "| `{code}` | {} | {} | `{}` | {retryable} |\n",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use serde_json::{Value, json};
 
 use super::event_schemas::{description, is_required, referenced_type, schemas};
@@ -62,8 +62,10 @@ pub(super) fn text() -> String {
 }
 
 fn codes() -> String {
-    let listed = Code::ALL.iter().map(|code| format!("\n  | \"{code}\""));
-    let retryable = Code::ALL.iter().filter(|code| code.is_retryable());
+    let listed = ErrorCode::ALL
+        .iter()
+        .map(|code| format!("\n  | \"{code}\""));
+    let retryable = ErrorCode::ALL.iter().filter(|code| code.is_retryable());
     let retryable = retryable.map(|code| format!("  \"{code}\",\n"));
     format!(
         "{}{};\n{RETRYABLE_HEADER}{}]);\n",

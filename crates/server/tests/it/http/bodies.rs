@@ -145,7 +145,6 @@ async fn a_rejected_request_keeps_its_http_connection_open() {
 async fn unknown_paths_and_methods_are_answered_with_problem_json() {
     let node = embedded().await;
     for path in [
-        "/",
         "/v1",
         "/v1/",
         "/v1/users",

@@ -30,14 +30,14 @@ use self::topology::Topology;
 use super::connector::ServerConnector;
 use super::primary_pool::{PrimaryPool, PrimaryPoolOwner, PrimaryPoolTarget};
 use super::retry::AttemptError;
-use crate::background_tasks::BackgroundTasks;
 use crate::health::StoreShared;
+use crate::task_group::TaskGroup;
 use crate::url::ServerAddress;
 
 /// A cluster, with the task that refreshes its topology.
 pub(crate) struct ClusterBackend {
     core: Arc<ClusterInner>,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 pub(crate) struct ClusterInner {
@@ -111,7 +111,7 @@ impl ClusterBackend {
         let pools = pools.collect::<RedisResult<Vec<_>>>()?;
         core.pools.store(Arc::new(ClusterPools { topology, pools }));
         core.reconcile_epoch(None).await?;
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         tasks.spawn(topology_refresh::refresh_topology_loop(Arc::clone(&core)));
         Ok(Self { core, tasks })
     }

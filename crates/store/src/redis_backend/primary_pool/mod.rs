@@ -22,9 +22,9 @@ use super::connector::{ServerConnector, timeout_error};
 use super::retry::{AttemptError, has_error_code};
 use super::sentinel::SentinelResolver;
 use super::server_info::ServerInfo;
-use crate::background_tasks::BackgroundTasks;
 use crate::health::StoreShared;
 use crate::script::{LuaScript, script_load_cmd};
+use crate::task_group::TaskGroup;
 use crate::telemetry;
 use crate::url::ServerAddress;
 
@@ -58,7 +58,7 @@ pub(crate) trait PrimaryPoolOwner: Send + Sync {
 /// Connections to one primary, with the tasks that keep them open.
 pub(crate) struct PrimaryPool {
     inner: Arc<PrimaryPoolInner>,
-    tasks: BackgroundTasks,
+    tasks: TaskGroup,
 }
 
 pub(crate) struct PrimaryPoolInner {
@@ -102,7 +102,7 @@ impl PrimaryPool {
     }
 
     fn start(inner: Arc<PrimaryPoolInner>, first: Option<ServerConnection>) -> Self {
-        let tasks = BackgroundTasks::default();
+        let tasks = TaskGroup::default();
         if let Some(conn) = first {
             inner.install_connection(0, conn);
         }

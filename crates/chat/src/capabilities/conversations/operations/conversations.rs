@@ -11,7 +11,7 @@ use super::super::permissions::conversation_not_found;
 use super::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::api::caller::Caller;
 use crate::api::error::Result;
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
 use crate::api::pagination;
 use crate::chat::Chat;
@@ -21,6 +21,7 @@ use crate::ids::{ConversationId, UserId};
 /// The direct conversation of two users exists once: creating it again returns the existing one.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({ "id": "c42", "kind": "group", "title": "Lunch", "members": ["bob"], "open": true }))]
 pub struct CreateConversation {
     /// Id of the new conversation. Default: a generated UUID. The id of a deleted conversation cannot be used again.
     #[serde(default)]
@@ -67,10 +68,10 @@ impl Operation for CreateConversation {
         name: "conversations.create",
         summary: "Creates a conversation, or returns the existing direct conversation of two users",
         codes: &[
-            Code::InvalidId,
-            Code::ReadOnlySession,
-            Code::TooMany,
-            Code::ConversationExists,
+            ErrorCode::InvalidId,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::TooMany,
+            ErrorCode::ConversationExists,
         ],
     };
     const CREATES: CreatesResource = CreatesResource::IfAbsent;
@@ -119,12 +120,12 @@ impl Operation for ListConversations {
     const INFO: OperationInfo = OperationInfo {
         name: "conversations.list",
         summary: "Lists the caller's conversations by last activity, with last message, unread counts and presence",
-        codes: &[Code::UserRequired],
+        codes: &[ErrorCode::UserRequired],
     };
     type Reply = ConversationList;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<ConversationList> {
-        let user = caller.user()?;
+        let user = caller.require_user()?;
         let limit = pagination::page_size(self.limit, DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)?;
         let listed = chat
             .conversations()
@@ -150,7 +151,11 @@ impl Operation for GetConversation {
     const INFO: OperationInfo = OperationInfo {
         name: "conversations.get",
         summary: "Returns a conversation",
-        codes: &[Code::InvalidId, Code::NotAMember, Code::NotFound],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::NotAMember,
+            ErrorCode::NotFound,
+        ],
     };
     type Reply = Conversation;
 
@@ -191,11 +196,11 @@ impl Operation for UpdateConversation {
         name: "conversations.update",
         summary: "Changes the title, openness, history or priority of a conversation",
         codes: &[
-            Code::InvalidId,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::NotFound,
-            Code::Forbidden,
+            ErrorCode::InvalidId,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::NotFound,
+            ErrorCode::Forbidden,
         ],
     };
     const WRITES_DATABASE: bool = true;
@@ -237,11 +242,11 @@ impl Operation for DeleteConversation {
         name: "conversations.delete",
         summary: "Deletes a conversation with all its messages",
         codes: &[
-            Code::InvalidId,
-            Code::ReadOnlySession,
-            Code::NotAMember,
-            Code::NotFound,
-            Code::Forbidden,
+            ErrorCode::InvalidId,
+            ErrorCode::ReadOnlySession,
+            ErrorCode::NotAMember,
+            ErrorCode::NotFound,
+            ErrorCode::Forbidden,
         ],
     };
     const WRITES_DATABASE: bool = true;

@@ -1,15 +1,15 @@
-//! Operations on members: join, leave, list, get, put, remove, is_member.
+//! Operations on members: list, get, put, remove, is_member.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::super::model::{Conversation, Member, MemberRole};
+use super::super::model::{Member, MemberRole};
 use super::super::permissions::{conversation_not_found, is_same_user};
 use super::super::{Conversations, MemberRow};
 use super::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
-use crate::api::error_code::Code;
+use crate::api::error_code::ErrorCode;
 use crate::api::operation::{Operation, OperationInfo};
 use crate::api::pagination;
 use crate::chat::Chat;
@@ -17,86 +17,21 @@ use crate::clock::Timestamp;
 use crate::ids::{ConversationId, UserId};
 
 /// Error codes of operations that change members.
-const MEMBER_CHANGE_CODES: &[Code] = &[
-    Code::InvalidId,
-    Code::UserRequired,
-    Code::ReadOnlySession,
-    Code::NotAMember,
-    Code::NotFound,
-    Code::Forbidden,
+pub(super) const MEMBER_CHANGE_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::UserRequired,
+    ErrorCode::ReadOnlySession,
+    ErrorCode::NotAMember,
+    ErrorCode::NotFound,
+    ErrorCode::Forbidden,
 ];
 
 /// Error codes of operations that read members.
-const MEMBER_READ_CODES: &[Code] = &[Code::InvalidId, Code::NotAMember, Code::NotFound];
-
-/// Adds the caller to a conversation: users to an open group, services to any group, admins and services to a support
-/// conversation. Repeating the call has no effect.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct JoinConversation {
-    /// Id of the conversation.
-    #[schema(value_type = ConversationId)]
-    pub conversation_id: String,
-}
-
-impl Operation for JoinConversation {
-    const INFO: OperationInfo = OperationInfo {
-        name: "conversations.join",
-        summary: "Joins an open group, or as an admin or service a support conversation",
-        codes: MEMBER_CHANGE_CODES,
-    };
-    const WRITES_DATABASE: bool = true;
-    type Reply = Conversation;
-
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<Conversation> {
-        caller.require_write_access()?;
-        let id = ConversationId::new(&self.conversation_id)?;
-        let row = chat.conversations().join_conversation(caller, &id).await?;
-        Ok(row.into())
-    }
-}
-
-/// Removes the caller from a conversation. If the last owner leaves, the longest-standing admin becomes owner, or the
-/// longest-standing member if there is no admin. Repeating the call has no effect.
-#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LeaveConversation {
-    /// Id of the conversation.
-    #[schema(value_type = ConversationId)]
-    pub conversation_id: String,
-}
-
-/// A user who is not a member any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RemovedMember {
-    /// Id of the conversation.
-    pub conversation_id: ConversationId,
-    /// Id of the user.
-    pub user_id: UserId,
-}
-
-impl Operation for LeaveConversation {
-    const INFO: OperationInfo = OperationInfo {
-        name: "conversations.leave",
-        summary: "Leaves a conversation",
-        codes: MEMBER_CHANGE_CODES,
-    };
-    const WRITES_DATABASE: bool = true;
-    type Reply = RemovedMember;
-
-    async fn run(self, chat: &Chat, caller: &Caller) -> Result<RemovedMember> {
-        let user_id = caller.user()?.clone();
-        let conversation_id = ConversationId::new(&self.conversation_id)?;
-        let conversations = chat.conversations();
-        let removed = conversations.remove_member(caller, &conversation_id, &user_id);
-        removed.await?;
-        Ok(RemovedMember {
-            conversation_id,
-            user_id,
-        })
-    }
-}
+const MEMBER_READ_CODES: &[ErrorCode] = &[
+    ErrorCode::InvalidId,
+    ErrorCode::NotAMember,
+    ErrorCode::NotFound,
+];
 
 /// Lists the members of a conversation, ordered by user id. For its members, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
@@ -239,6 +174,16 @@ pub struct RemoveMember {
     pub user_id: String,
 }
 
+/// A user who is not a member any more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedMember {
+    /// Id of the conversation.
+    pub conversation_id: ConversationId,
+    /// Id of the user.
+    pub user_id: UserId,
+}
+
 impl Operation for RemoveMember {
     const INFO: OperationInfo = OperationInfo {
         name: "members.remove",
@@ -289,13 +234,17 @@ impl Operation for IsMember {
     const INFO: OperationInfo = OperationInfo {
         name: "members.is_member",
         summary: "Returns whether a user is a member of a conversation, from the cache",
-        codes: &[Code::InvalidId, Code::UserRequired, Code::NotAMember],
+        codes: &[
+            ErrorCode::InvalidId,
+            ErrorCode::UserRequired,
+            ErrorCode::NotAMember,
+        ],
     };
     type Reply = IsMemberReply;
 
     async fn run(self, chat: &Chat, caller: &Caller) -> Result<IsMemberReply> {
         let user = match self.user_id.as_str() {
-            "" => caller.user()?.clone(),
+            "" => caller.require_user()?.clone(),
             user => UserId::new(user)?,
         };
         let conversations = chat.conversations();

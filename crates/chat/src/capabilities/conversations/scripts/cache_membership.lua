@@ -7,10 +7,10 @@
 -- ARGV[3] store epoch before the row was read
 -- ARGV[4] TTL in ms
 -- Reply: 1 if it was cached, else 0
-local generation, membership, checked = KEYS[1], KEYS[2], KEYS[3]
-local seen, answer, epoch, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local generation, membership, epoch_key = KEYS[1], KEYS[2], KEYS[3]
+local expected_generation, answer, epoch, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-if (redis.call('GET', generation) or '') ~= seen then return 0 end
+if (redis.call('GET', generation) or '') ~= expected_generation then return 0 end
 redis.call('SET', membership, answer, 'PX', ttl)
-redis.call('SET', checked, epoch, 'PX', ttl)
+redis.call('SET', epoch_key, epoch, 'PX', ttl)
 return 1

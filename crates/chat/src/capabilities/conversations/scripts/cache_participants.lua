@@ -8,13 +8,13 @@
 -- ARGV[4..] users, at most 1,000
 -- Reply: 1 if they were cached, else 0
 local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
-local seen, state, ttl = ARGV[1], ARGV[2], ARGV[3]
+local expected_generation, rows_version, ttl = ARGV[1], ARGV[2], ARGV[3]
 
-if (redis.call('GET', generation) or '') ~= seen then return 0 end
+if (redis.call('GET', generation) or '') ~= expected_generation then return 0 end
 redis.call('DEL', participants)
 if #ARGV > 3 then
   redis.call('SADD', participants, unpack(ARGV, 4))
   redis.call('PEXPIRE', participants, ttl)
 end
-redis.call('SET', version, state, 'PX', ttl)
+redis.call('SET', version, rows_version, 'PX', ttl)
 return 1

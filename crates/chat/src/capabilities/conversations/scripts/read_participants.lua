@@ -5,9 +5,9 @@
 -- ARGV[1] version of the rows: members_version|epoch
 -- Reply: { generation or '', user, ... }
 local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
-local state = ARGV[1]
+local rows_version = ARGV[1]
 
 local reply = {}
-if redis.call('GET', version) == state then reply = redis.call('SMEMBERS', participants) end
+if redis.call('GET', version) == rows_version then reply = redis.call('SMEMBERS', participants) end
 table.insert(reply, 1, redis.call('GET', generation) or '')
 return reply

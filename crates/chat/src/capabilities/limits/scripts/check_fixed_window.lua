@@ -10,21 +10,21 @@
 local key, now, limit, window = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local cost, peek, member = tonumber(ARGV[4]), ARGV[5] == '1', ARGV[1] .. '-' .. ARGV[6]
 
-local used, left, start = 0, window, now
-local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-if first[2] then
-  local began = tonumber(first[2])
-  if began + window > now then
+local used, ms_left, start = 0, window, now
+local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+if oldest[2] then
+  local window_start = tonumber(oldest[2])
+  if window_start + window > now then
     -- A node whose clock is a little behind must not move the window.
-    start = math.max(began, now)
-    left = math.ceil(math.min(window, began + window - now))
+    start = math.max(window_start, now)
+    ms_left = math.ceil(math.min(window, window_start + window - now))
     used = redis.call('ZCARD', key)
   elseif not peek then
     redis.call('DEL', key)
   end
 end
 
-local fresh, allowed = used == 0, used + cost <= limit
+local is_new_window, allowed = used == 0, used + cost <= limit
 if not peek then
   if allowed then
     local score = string.format('%.0f', start)
@@ -36,9 +36,9 @@ if not peek then
   else
     allowed = redis.call('ZSCORE', key, member) ~= false
   end
-  if fresh or redis.call('PTTL', key) == -1 then
-    redis.call('PEXPIRE', key, string.format('%.0f', left))
+  if is_new_window or redis.call('PTTL', key) == -1 then
+    redis.call('PEXPIRE', key, string.format('%.0f', ms_left))
   end
 end
-if used == 0 then left = 0 end
-return { allowed and 1 or 0, limit, math.max(0, limit - used), left, allowed and -1 or left }
+if used == 0 then ms_left = 0 end
+return { allowed and 1 or 0, limit, math.max(0, limit - used), ms_left, allowed and -1 or ms_left }

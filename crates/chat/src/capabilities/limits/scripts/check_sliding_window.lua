@@ -14,15 +14,15 @@ redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - window))
 local used = redis.call('ZCARD', key)
 
 -- Milliseconds until the entry at this index leaves the window; 0 is the oldest. At most the key's TTL.
-local function free(place)
-  local entry = redis.call('ZRANGE', key, place, place, 'WITHSCORES')
+local function ms_until_free(index)
+  local entry = redis.call('ZRANGE', key, index, index, 'WITHSCORES')
   return entry[2] and math.ceil(math.min(window, tonumber(entry[2]) + window - now)) or 0
 end
 
 local allowed, reset, retry = used + cost <= limit, nil, -1
 if not allowed then
   if not peek then allowed = redis.call('ZSCORE', key, member) ~= false end
-  if not allowed then retry = free(used + cost - limit - 1) end
+  if not allowed then retry = ms_until_free(used + cost - limit - 1) end
   if not peek and redis.call('PTTL', key) == -1 then redis.call('PEXPIRE', key, ARGV[3]) end
 elseif not peek then
   local entries = { ARGV[1], member }
@@ -33,4 +33,4 @@ elseif not peek then
   redis.call('PEXPIRE', key, ARGV[3])
   reset = window
 end
-return { allowed and 1 or 0, limit, math.max(0, limit - used), reset or free(-1), retry }
+return { allowed and 1 or 0, limit, math.max(0, limit - used), reset or ms_until_free(-1), retry }

@@ -9,20 +9,20 @@ local text = redis.call('GET', key) or '0'
 if not string.find(text, '^%-?%d+$') then
   return redis.error_reply('ERR ' .. key .. ' is not a counter; delete it')
 end
-local used, left = tonumber(text), redis.call('PTTL', key)
+local used, ms_left = tonumber(text), redis.call('PTTL', key)
 -- In its last millisecond a key still exists, but its window is over.
-if used <= 0 or left == 0 then used, left = 0, 0 end
+if used <= 0 or ms_left == 0 then used, ms_left = 0, 0 end
 
 local allowed = used < limit
 if allowed and used == 0 then
   redis.call('SET', key, '1', 'PX', ARGV[2])
-  left = window
+  ms_left = window
 elseif allowed then
   redis.call('INCR', key)
 end
 if allowed then used = used + 1 end
-if left == -1 then
+if ms_left == -1 then
   redis.call('PEXPIRE', key, ARGV[2])
-  left = window
+  ms_left = window
 end
-return { allowed and 1 or 0, limit, math.max(0, limit - used), left, allowed and -1 or math.max(1, left) }
+return { allowed and 1 or 0, limit, math.max(0, limit - used), ms_left, allowed and -1 or math.max(1, ms_left) }

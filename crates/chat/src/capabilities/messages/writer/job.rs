@@ -220,7 +220,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::api::caller::Role;
-    use crate::context::Timestamp;
+    use crate::clock::Timestamp;
     use crate::ids::{ConversationId, UserId};
 
     fn draft(content: &str) -> MessageDraft {

@@ -30,8 +30,8 @@ pub(super) use self::job::{CommittedMessage, PendingReply, SendState};
 use super::Message;
 use crate::api::caller::Role;
 use crate::api::error::{Error, Result};
-use crate::context::Timestamp;
-use crate::database::{Database, Either, MESSAGE_WRITER_CONNECTIONS};
+use crate::clock::Timestamp;
+use crate::database::{Database, MESSAGE_WRITER_CONNECTIONS, PerBackend};
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum messages per commit.
@@ -120,8 +120,8 @@ impl MessageWriter {
         let timeout = database.options().timeout;
         let (drained_signal, drained) = watch::channel(());
         let queues = match database.pools() {
-            Either::Sqlite(_) => vec![sqlite::start(database, observer, drained_signal)],
-            Either::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
+            PerBackend::Sqlite(_) => vec![sqlite::start(database, observer, drained_signal)],
+            PerBackend::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
                 .map(|_| {
                     let (observer, signal) = (Arc::clone(&observer), drained_signal.clone());
                     postgres::start(pool.clone(), timeout, observer, signal)

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use super::commit_error::CommitError;
 use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
 use super::{CommitObserver, MAX_BATCH_SIZE, QUEUE_CAPACITY};
-use crate::database::{Database, Either, SqlitePools, SqliteWriteGuard, Synchronous};
+use crate::database::{Database, PerBackend, SqlitePools, SqliteWriteGuard, Synchronous};
 
 /// The writer yields to other tasks to let them queue more messages. The commit starts after this many consecutive
 /// yields without a new message.
@@ -120,8 +120,8 @@ impl SqliteWriter {
 
     fn sqlite(&self) -> Option<&SqlitePools> {
         match self.database.pools() {
-            Either::Sqlite(sqlite) => Some(sqlite),
-            Either::Postgres(_) => None,
+            PerBackend::Sqlite(sqlite) => Some(sqlite),
+            PerBackend::Postgres(_) => None,
         }
     }
 

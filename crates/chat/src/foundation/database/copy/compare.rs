@@ -14,7 +14,7 @@ pub struct TableComparison {
     /// Number of rows that differ, or that only one of the databases has.
     pub different_rows: u64,
     /// Descriptions of the first differences.
-    pub named: Vec<String>,
+    pub examples: Vec<String>,
 }
 
 impl TableComparison {
@@ -23,9 +23,12 @@ impl TableComparison {
 
     fn record_difference(&mut self, table: &CopyTable, row: &CellRow, what: &str) {
         self.different_rows += 1;
-        if self.named.len() < Self::MAX_EXAMPLES {
-            let key: Vec<String> = row[..table.key].iter().map(ToString::to_string).collect();
-            self.named
+        if self.examples.len() < Self::MAX_EXAMPLES {
+            let key: Vec<String> = row[..table.key_columns]
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            self.examples
                 .push(format!("{} {} {what}", table.name, key.join(" ")));
         }
     }
@@ -35,18 +38,18 @@ impl TableComparison {
 struct TableCursor<'a> {
     pool: &'a CopyPool,
     table: &'a CopyTable,
-    page: u32,
+    page_size: u32,
     buffered_rows: VecDeque<CellRow>,
     last_key: Option<CellRow>,
     is_exhausted: bool,
 }
 
 impl<'a> TableCursor<'a> {
-    fn new(pool: &'a CopyPool, table: &'a CopyTable, page: u32) -> Self {
+    fn new(pool: &'a CopyPool, table: &'a CopyTable, page_size: u32) -> Self {
         Self {
             pool,
             table,
-            page,
+            page_size,
             buffered_rows: VecDeque::new(),
             last_key: None,
             is_exhausted: false,
@@ -59,9 +62,11 @@ impl<'a> TableCursor<'a> {
             return Ok(());
         }
         let after = self.last_key.as_deref();
-        let rows = rows::fetch_page(self.pool, self.table, after, self.page).await?;
+        let rows = rows::fetch_page(self.pool, self.table, after, self.page_size).await?;
         self.is_exhausted = rows.is_empty();
-        self.last_key = rows.last().map(|row| row[..self.table.key].to_vec());
+        self.last_key = rows
+            .last()
+            .map(|row| row[..self.table.key_columns].to_vec());
         self.buffered_rows = rows.into();
         Ok(())
     }
@@ -72,12 +77,12 @@ pub(super) async fn compare(
     source: &CopyPool,
     target: &CopyPool,
     table: &CopyTable,
-    page: u32,
-    mut told: impl FnMut(u64),
+    page_size: u32,
+    mut on_progress: impl FnMut(u64),
 ) -> Result<TableComparison, sqlx::Error> {
     let mut compared = TableComparison::default();
-    let mut ours = TableCursor::new(source, table, page);
-    let mut theirs = TableCursor::new(target, table, page);
+    let mut ours = TableCursor::new(source, table, page_size);
+    let mut theirs = TableCursor::new(target, table, page_size);
     loop {
         ours.fetch_next_page().await?;
         theirs.fetch_next_page().await?;
@@ -85,7 +90,7 @@ pub(super) async fn compare(
             (None, None) => return Ok(compared),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(one), Some(other)) => one[..table.key].cmp(&other[..table.key]),
+            (Some(one), Some(other)) => one[..table.key_columns].cmp(&other[..table.key_columns]),
         };
         let one = order
             .is_le()
@@ -105,7 +110,7 @@ pub(super) async fn compare(
             (None, None) => {}
         }
         if order.is_le() {
-            told(1);
+            on_progress(1);
         }
     }
 }

@@ -15,7 +15,7 @@ mod tables;
 pub use self::compare::TableComparison;
 use self::rows::CopyPool;
 pub use self::tables::{CopyTable, TABLES};
-use super::{DatabaseOpenError, DatabaseOptions, on};
+use super::{DatabaseOpenError, DatabaseOptions, for_backend};
 
 /// Prefix of the id of an incomplete copy.
 const INCOMPLETE_PREFIX: &str = "copying:";
@@ -99,7 +99,7 @@ pub enum DatabaseCopyError {
     },
     /// Source and target are the same database.
     #[error("source and target are the same database {0}; there is nothing to copy")]
-    Same(String),
+    SameDatabase(String),
     /// The target is a complete copy.
     #[error(
         "the database {0} is already a complete copy and is not overwritten; compare it with --verify, or name an empty database"
@@ -107,7 +107,7 @@ pub enum DatabaseCopyError {
     TargetComplete(String),
     /// There is no copy to compare with.
     #[error("there is no copy in the database {0} yet; make one without --verify")]
-    None(String),
+    TargetEmpty(String),
     /// A statement failed.
     #[error("a statement on the database {url} failed: {source}")]
     Statement {
@@ -136,10 +136,10 @@ impl DatabaseCopy {
     pub async fn open(
         from: &DatabaseOptions,
         to: &DatabaseOptions,
-        intent: CopyMode,
-        used: bool,
+        mode: CopyMode,
+        allow_in_use: bool,
     ) -> Result<Self, DatabaseCopyError> {
-        open::open(from, to, intent, used).await
+        open::open(from, to, mode, allow_in_use).await
     }
 
     /// Id of the source, and of the copy when it is complete.
@@ -163,12 +163,16 @@ impl DatabaseCopy {
         Ok((source, target.map_err(|error| self.target_error(error))?))
     }
 
-    /// Copies the next rows of a table, at most `page`. Returns their number; 0 at the end of the table.
-    pub async fn copy(&self, table: &CopyTable, page: u32) -> Result<usize, DatabaseCopyError> {
+    /// Copies the next rows of a table, at most `page_size`. Returns their number; 0 at the end of the table.
+    pub async fn copy(
+        &self,
+        table: &CopyTable,
+        page_size: u32,
+    ) -> Result<usize, DatabaseCopyError> {
         let target = self.target()?;
         let last = rows::fetch_last_key(target, table).await;
         let last = last.map_err(|error| self.target_error(error))?;
-        let rows = rows::fetch_page(&self.source, table, last.as_deref(), page).await;
+        let rows = rows::fetch_page(&self.source, table, last.as_deref(), page_size).await;
         let rows = rows.map_err(|error| self.source_error(error))?;
         if !rows.is_empty() {
             let added = rows::insert_rows(target, table, &rows).await;
@@ -177,36 +181,36 @@ impl DatabaseCopy {
         Ok(rows.len())
     }
 
-    /// Compares a table in both databases, `page` rows at a time. `on_progress` is called with the number of further
+    /// Compares a table in both databases, `page_size` rows at a time. `on_progress` is called with the number of further
     /// rows compared.
     pub async fn compare(
         &self,
         table: &CopyTable,
-        page: u32,
-        told: impl FnMut(u64),
+        page_size: u32,
+        on_progress: impl FnMut(u64),
     ) -> Result<TableComparison, DatabaseCopyError> {
         let target = self.target()?;
-        let compared = compare::compare(&self.source, target, table, page, told).await;
+        let compared = compare::compare(&self.source, target, table, page_size, on_progress).await;
         compared.map_err(|error| self.target_error(error))
     }
 
     /// Marks the copy as complete, so that servers may start on it.
     pub async fn complete(&self) -> Result<(), DatabaseCopyError> {
         let target = self.target()?;
-        let done = on!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
+        let done = for_backend!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
         done.map_err(|error| self.target_error(error))
     }
 
     /// Closes both databases.
     pub async fn close(self) {
         for pool in std::iter::once(self.source).chain(self.target) {
-            on!(pool, pool => pool.close().await);
+            for_backend!(pool, pool => pool.close().await);
         }
     }
 
     fn target(&self) -> Result<&CopyPool, DatabaseCopyError> {
-        let none = || DatabaseCopyError::None(self.target_url.clone());
-        self.target.as_ref().ok_or_else(none)
+        let empty = || DatabaseCopyError::TargetEmpty(self.target_url.clone());
+        self.target.as_ref().ok_or_else(empty)
     }
 
     fn source_error(&self, source: sqlx::Error) -> DatabaseCopyError {

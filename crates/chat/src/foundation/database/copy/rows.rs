@@ -2,13 +2,13 @@
 
 use sqlx::{AssertSqlSafe, PgPool, Row as _, SqlitePool};
 
-use super::super::{Either, on};
+use super::super::{PerBackend, for_backend};
 use super::tables::{Column, ColumnType, CopyTable};
 
 /// Rows per insert statement. Their parameters together must not exceed the limit of SQLite.
 const ROWS_PER_INSERT: usize = 50;
 
-pub(super) type CopyPool = Either<SqlitePool, PgPool>;
+pub(super) type CopyPool = PerBackend<SqlitePool, PgPool>;
 
 /// Value of one column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +62,7 @@ macro_rules! read_cells {
 
 pub(super) async fn count_rows(pool: &CopyPool, table: &CopyTable) -> Result<u64, sqlx::Error> {
     let sql = AssertSqlSafe(table.count_sql());
-    let count: i64 = on!(pool, pool => sqlx::query_scalar(sql).fetch_one(pool).await)?;
+    let count: i64 = for_backend!(pool, pool => sqlx::query_scalar(sql).fetch_one(pool).await)?;
     Ok(count.unsigned_abs())
 }
 
@@ -74,10 +74,11 @@ pub(super) async fn fetch_page(
     limit: u32,
 ) -> Result<Vec<CellRow>, sqlx::Error> {
     let sql = AssertSqlSafe(table.page_sql(after.is_some()));
-    on!(pool, pool => {
+    let columns = table.columns();
+    for_backend!(pool, pool => {
         let query = bind_cells!(sqlx::query(sql), after.into_iter().flatten());
         let rows = query.bind(i64::from(limit)).fetch_all(pool).await?;
-        rows.iter().map(|row| read_cells!(row, table.columns)).collect()
+        rows.iter().map(|row| read_cells!(row, columns)).collect()
     })
 }
 
@@ -87,7 +88,7 @@ pub(super) async fn fetch_last_key(
     table: &CopyTable,
 ) -> Result<Option<CellRow>, sqlx::Error> {
     let sql = AssertSqlSafe(table.last_key_sql());
-    on!(pool, pool => {
+    for_backend!(pool, pool => {
         let row = sqlx::query(sql).fetch_optional(pool).await?;
         row.map(|row| read_cells!(row, table.primary_key())).transpose()
     })
@@ -99,7 +100,7 @@ pub(super) async fn insert_rows(
     table: &CopyTable,
     rows: &[CellRow],
 ) -> Result<(), sqlx::Error> {
-    on!(pool, pool => {
+    for_backend!(pool, pool => {
         let mut transaction = pool.begin().await?;
         for some in rows.chunks(ROWS_PER_INSERT) {
             let sql = AssertSqlSafe(table.insert_sql(some.len()));
@@ -115,7 +116,7 @@ pub(super) async fn delete_rows<'a>(
     pool: &CopyPool,
     tables: impl Iterator<Item = &'a CopyTable>,
 ) -> Result<(), sqlx::Error> {
-    on!(pool, pool => {
+    for_backend!(pool, pool => {
         let mut transaction = pool.begin().await?;
         for table in tables {
             let sql = AssertSqlSafe(table.delete_sql());

@@ -8,10 +8,11 @@ pub struct CopyTable {
     /// Name of the table.
     pub name: &'static str,
     /// Number of columns of the primary key.
-    pub(super) key: usize,
-    pub(super) columns: &'static [Column],
-    /// Condition for the rows to copy; `None` copies all rows.
-    row_filter: Option<&'static str>,
+    pub(super) key_columns: usize,
+    /// The columns as in SQL; a column without a type is text.
+    columns: &'static str,
+    /// Condition for the rows to copy; empty to copy all rows.
+    row_filter: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,26 +27,12 @@ pub(super) enum ColumnType {
     Text,
 }
 
-const fn integer_column(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: ColumnType::Integer,
-    }
-}
-
-const fn text_column(name: &'static str) -> Column {
-    Column {
-        name,
-        kind: ColumnType::Text,
-    }
-}
-
-const fn full_table(name: &'static str, key: usize, columns: &'static [Column]) -> CopyTable {
+const fn table(name: &'static str, key_columns: usize, columns: &'static str) -> CopyTable {
     CopyTable {
         name,
-        key,
+        key_columns,
         columns,
-        row_filter: None,
+        row_filter: "",
     }
 }
 
@@ -53,102 +40,40 @@ const fn full_table(name: &'static str, key: usize, columns: &'static [Column]) 
 pub static TABLES: &[CopyTable] = &[
     CopyTable {
         // This row is the database id, which also marks an incomplete copy.
-        row_filter: Some("name <> 'database'"),
-        ..full_table("parlor", 1, &[text_column("name"), text_column("value")])
+        row_filter: "name <> 'database'",
+        ..table("parlor", 1, "name, value")
     },
-    full_table(
+    table(
         "conversations",
         1,
-        &[
-            text_column("id"),
-            text_column("kind"),
-            text_column("title"),
-            text_column("pair"),
-            integer_column("open"),
-            text_column("history"),
-            text_column("priority"),
-            text_column("created_by"),
-            integer_column("created_at"),
-            text_column("idempotency_key"),
-            integer_column("last_seq"),
-            integer_column("last_at"),
-            integer_column("rev"),
-            integer_column("members_version"),
-            integer_column("member_count"),
-            integer_column("version"),
-        ],
+        "id, kind, title, pair, open INTEGER, history, priority, created_by, created_at INTEGER, idempotency_key, \
+         last_seq INTEGER, last_at INTEGER, rev INTEGER, members_version INTEGER, member_count INTEGER, \
+         version INTEGER",
     ),
-    full_table(
-        "deleted_conversations",
-        1,
-        &[text_column("id"), integer_column("deleted_at")],
-    ),
-    full_table(
+    table("deleted_conversations", 1, "id, deleted_at INTEGER"),
+    table(
         "members",
         2,
-        &[
-            text_column("conversation_id"),
-            text_column("user_id"),
-            text_column("role"),
-            integer_column("joined_at"),
-            integer_column("joined_seq"),
-            integer_column("joined_version"),
-            integer_column("delivered_seq"),
-            integer_column("read_seq"),
-            integer_column("badge_seq"),
-            integer_column("own_after"),
-            integer_column("position_version"),
-            integer_column("muted_until"),
-        ],
+        "conversation_id, user_id, role, joined_at INTEGER, joined_seq INTEGER, joined_version INTEGER, \
+         delivered_seq INTEGER, read_seq INTEGER, badge_seq INTEGER, own_after INTEGER, position_version INTEGER, \
+         muted_until INTEGER",
     ),
-    full_table(
+    table(
         "messages",
         2,
-        &[
-            text_column("conversation_id"),
-            integer_column("seq"),
-            text_column("id"),
-            text_column("sender_id"),
-            text_column("sender_role"),
-            text_column("content"),
-            text_column("metadata"),
-            text_column("client_id"),
-            integer_column("created_at"),
-            integer_column("edited_at"),
-            integer_column("deleted_at"),
-            integer_column("rev"),
-        ],
+        "conversation_id, seq INTEGER, id, sender_id, sender_role, content, metadata, client_id, created_at INTEGER, \
+         edited_at INTEGER, deleted_at INTEGER, rev INTEGER",
     ),
-    full_table(
-        "mentions",
-        3,
-        &[
-            text_column("user_id"),
-            text_column("conversation_id"),
-            integer_column("seq"),
-        ],
-    ),
-    full_table(
+    table("mentions", 3, "user_id, conversation_id, seq INTEGER"),
+    table(
         "users",
         1,
-        &[
-            text_column("id"),
-            integer_column("blocked_at"),
-            text_column("blocked_reason"),
-            integer_column("revoked_before"),
-        ],
+        "id, blocked_at INTEGER, blocked_reason, revoked_before INTEGER",
     ),
-    full_table(
+    table(
         "sessions",
         1,
-        &[
-            text_column("user_id"),
-            text_column("device_id"),
-            text_column("status"),
-            integer_column("login_at"),
-            integer_column("last_seen"),
-            text_column("ip_address"),
-        ],
+        "user_id, device_id, status, login_at INTEGER, last_seen INTEGER, ip_address",
     ),
 ];
 
@@ -165,10 +90,13 @@ impl CopyTable {
     /// Selects rows in the order of their key. The last parameter is the maximum number of rows. With `after`, the
     /// other parameters are the key after which the page begins.
     pub(super) fn page_sql(&self, after: bool) -> String {
-        let (columns, key) = (column_list(self.columns), column_list(self.primary_key()));
-        let places = placeholder_list(1, self.key);
+        let (columns, key) = (
+            column_list(&self.columns()),
+            column_list(&self.primary_key()),
+        );
+        let places = placeholder_list(1, self.key_columns);
         let after = after.then(|| format!("({key}) > ({places})"));
-        let limit = after.as_ref().map_or(1, |_| self.key + 1);
+        let limit = after.as_ref().map_or(1, |_| self.key_columns + 1);
         let filter = self.where_clause(after);
         let table = self.name;
         format!("SELECT {columns} FROM {table}{filter} ORDER BY {key} LIMIT ${limit}")
@@ -181,18 +109,19 @@ impl CopyTable {
             .iter()
             .map(|it| format!("{} DESC", it.name))
             .collect();
-        let (key, order) = (column_list(self.primary_key()), order.join(", "));
+        let (key, order) = (column_list(&self.primary_key()), order.join(", "));
         let (table, filter) = (self.name, self.where_clause(None));
         format!("SELECT {key} FROM {table}{filter} ORDER BY {order} LIMIT 1")
     }
 
     /// Inserts this number of rows.
     pub(super) fn insert_sql(&self, rows: usize) -> String {
-        let width = self.columns.len();
+        let columns = self.columns();
+        let width = columns.len();
         let rows: Vec<String> = (0..rows)
             .map(|row| format!("({})", placeholder_list(row * width + 1, width)))
             .collect();
-        let (table, columns) = (self.name, column_list(self.columns));
+        let (table, columns) = (self.name, column_list(&columns));
         format!("INSERT INTO {table} ({columns}) VALUES {}", rows.join(", "))
     }
 
@@ -201,13 +130,32 @@ impl CopyTable {
         format!("DELETE FROM {}{}", self.name, self.where_clause(None))
     }
 
-    pub(super) fn primary_key(&self) -> &'static [Column] {
-        &self.columns[..self.key]
+    /// All columns, those of the primary key first.
+    pub(super) fn columns(&self) -> Vec<Column> {
+        let columns = self.columns.split(", ");
+        let columns = columns.map(|column| match column.strip_suffix(" INTEGER") {
+            Some(name) => Column {
+                name,
+                kind: ColumnType::Integer,
+            },
+            None => Column {
+                name: column,
+                kind: ColumnType::Text,
+            },
+        });
+        columns.collect()
     }
 
-    fn where_clause(&self, more: Option<String>) -> String {
-        let only = self.row_filter.map(str::to_owned);
-        let conditions: Vec<String> = only.into_iter().chain(more).collect();
+    /// The columns of the primary key.
+    pub(super) fn primary_key(&self) -> Vec<Column> {
+        let mut columns = self.columns();
+        columns.truncate(self.key_columns);
+        columns
+    }
+
+    fn where_clause(&self, condition: Option<String>) -> String {
+        let filter = Some(self.row_filter.to_owned()).filter(|it| !it.is_empty());
+        let conditions: Vec<String> = filter.into_iter().chain(condition).collect();
         if conditions.is_empty() {
             return String::new();
         }
@@ -229,7 +177,7 @@ fn placeholder_list(first: usize, count: usize) -> String {
 mod tests {
     use sqlx::Row as _;
 
-    use super::super::super::{Database, DatabaseOptions, DatabaseUrl, Either};
+    use super::super::super::{Database, DatabaseOptions, DatabaseUrl, PerBackend};
     use super::*;
 
     #[tokio::test]
@@ -239,7 +187,7 @@ mod tests {
         let database = Database::open(DatabaseOptions::new(url))
             .await
             .expect("open");
-        let Either::Sqlite(pool) = database.reader() else {
+        let PerBackend::Sqlite(pool) = database.reader() else {
             panic!("a SQLite");
         };
         let columns = "
@@ -253,9 +201,13 @@ mod tests {
         let mut tables: Vec<&CopyTable> = TABLES.iter().collect();
         tables.sort_by_key(|table| table.name);
         let known = tables.into_iter().flat_map(|table| {
-            let columns = table.columns.iter().zip(1..);
-            columns.map(|(column, place)| {
-                let key = if place <= table.key { place as i64 } else { 0 };
+            let columns = table.columns().into_iter().zip(1..);
+            columns.map(move |(column, place)| {
+                let key = if place <= table.key_columns {
+                    place as i64
+                } else {
+                    0
+                };
                 let number = column.kind == ColumnType::Integer;
                 (table.name.to_owned(), column.name.to_owned(), number, key)
             })

@@ -1,6 +1,6 @@
 //! The text of `docs/schema.md`: the default preset in full, and the differences of the other presets.
 
-use super::markdown::{code_span, push_fmt, push_table, push_written_keys};
+use super::markdown::{code_span, push_table, push_written_keys};
 use super::{KeyReferenceRow, reference_rows};
 use crate::keys::registry;
 use crate::keys::{KeyLayouts, KeySettings, KeySettingsError, Preset, TtlName, format_duration};
@@ -77,7 +77,7 @@ fn push_cluster_chapter(out: &mut String) -> Result<(), KeySettingsError> {
                 code_span(&alone.example),
                 code_span(&clustered.example),
             );
-            push_fmt(out, format_args!("| {key} | {one} | {other} |\n"));
+            *out += &format!("| {key} | {one} | {other} |\n");
         }
     }
     out.push('\n');
@@ -104,14 +104,11 @@ fn push_presets_chapter(out: &mut String) -> Result<(), KeySettingsError> {
             code_span(&settings.prefix)
         };
         let time = |name| format_duration(settings.ttls.get(name));
-        push_fmt(
-            out,
-            format_args!(
-                "| `{preset}` | {prefix} | {presence} | {} | {} | {typing} | {} | {recent} |\n",
-                time(TtlName::Presence),
-                format_duration(settings.heartbeat),
-                time(TtlName::Typing),
-            ),
+        *out += &format!(
+            "| `{preset}` | {prefix} | {presence} | {} | {} | {typing} | {} | {recent} |\n",
+            time(TtlName::Presence),
+            format_duration(settings.heartbeat),
+            time(TtlName::Typing)
         );
     }
     out.push('\n');
@@ -134,13 +131,10 @@ fn push_preset_difference(
     let mut settings = KeySettings::from_preset(preset);
     let prefix = std::mem::take(&mut settings.prefix);
     let own = written_rows(&settings, false)?;
-    push_fmt(out, format_args!("### Preset `{preset}`\n\n"));
+    *out += &format!("### Preset `{preset}`\n\n");
     if !prefix.is_empty() {
-        push_fmt(
-            out,
-            format_args!(
-                "Every key and channel starts with `{prefix}`, which is omitted in the rows below.\n\n"
-            ),
+        *out += &format!(
+            "Every key and channel starts with `{prefix}`, which is omitted in the rows below.\n\n"
         );
     }
     let differs: Vec<&KeyReferenceRow> = own.iter().filter(|row| !default.contains(row)).collect();
@@ -155,7 +149,7 @@ fn push_preset_difference(
         .map(|row| code_span(&row.key))
         .collect();
     if !gone.is_empty() {
-        push_fmt(out, format_args!("\nNot written: {}.\n", gone.join(", ")));
+        *out += &format!("\nNot written: {}.\n", gone.join(", "));
     }
     out.push('\n');
     Ok(())
@@ -166,7 +160,7 @@ fn push_ttl_chapter(out: &mut String) {
         "## Times\n\nThe settings `ttl.*` of the configuration are in seconds.\n\n| setting | meaning |",
     );
     for preset in Preset::ALL {
-        push_fmt(out, format_args!(" `{preset}` |"));
+        *out += &format!(" `{preset}` |");
     }
     out.push_str("\n|---|---|");
     out.push_str(&"---|".repeat(Preset::ALL.len()));
@@ -177,16 +171,13 @@ fn push_ttl_chapter(out: &mut String) {
         })
     };
     for name in TtlName::ALL.iter().filter(|name| !is_planned(name)) {
-        push_fmt(
-            out,
-            format_args!(
-                "| `{name}` | {} |",
-                name.description().trim_end_matches('.')
-            ),
+        *out += &format!(
+            "| `{name}` | {} |",
+            name.description().trim_end_matches('.')
         );
         for preset in Preset::ALL {
             let time = KeySettings::from_preset(*preset).ttls.get(*name);
-            push_fmt(out, format_args!(" {} |", format_duration(time)));
+            *out += &format!(" {} |", format_duration(time));
         }
         out.push('\n');
     }

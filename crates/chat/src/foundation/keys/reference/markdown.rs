@@ -3,8 +3,6 @@
 //! Invariant: documented keys come first, by key group. Internal keys have a section of their own, because they are not
 //! part of the contract, and so have planned keys, because nothing writes them.
 
-use std::fmt::Write;
-
 use super::{KeyReferenceRow, reference_rows};
 use crate::keys::registry;
 use crate::keys::{KeySettings, KeySettingsError};
@@ -40,7 +38,7 @@ fn push_section<'a>(
 ) {
     let mut rows = rows.peekable();
     if rows.peek().is_some() {
-        push_fmt(out, format_args!("## {title}\n\n"));
+        *out += &format!("## {title}\n\n");
         push_table(out, rows);
         out.push('\n');
     }
@@ -68,7 +66,7 @@ pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Ke
             &row.source,
         ];
         for cell in cells {
-            push_fmt(out, format_args!("| {} ", cell.replace('|', "\\|")));
+            *out += &format!("| {} ", cell.replace('|', "\\|"));
         }
         out.push_str("|\n");
     }
@@ -77,10 +75,4 @@ pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Ke
 /// Formats a text as code.
 pub(super) fn code_span(text: &str) -> String {
     format!("`{text}`")
-}
-
-/// Appends formatted text.
-pub(super) fn push_fmt(out: &mut String, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text)
-        .expect("writing to a string does not fail");
 }

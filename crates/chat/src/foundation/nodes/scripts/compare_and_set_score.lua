@@ -5,10 +5,10 @@
 -- ARGV[2] expected score
 -- ARGV[3] new score, or '' to remove the entry
 -- Reply: 1 if the score was changed
-local index, node, seen, score = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local index, node, expected_score, score = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local found = redis.call('ZSCORE', index, node)
-if not found or tonumber(found) ~= seen then return 0 end
+if not found or tonumber(found) ~= expected_score then return 0 end
 if score == '' then
   redis.call('ZREM', index, node)
 else

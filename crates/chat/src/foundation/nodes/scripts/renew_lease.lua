@@ -3,9 +3,9 @@
 -- ARGV[1] boot id of the node
 -- ARGV[2] lease duration, ms
 -- Reply: 'held'; 'free' if the lease had expired and was taken again; else the boot id of the process that holds it
-local lease_key, epoch, lease = KEYS[1], ARGV[1], ARGV[2]
+local lease_key, boot_id, lease = KEYS[1], ARGV[1], ARGV[2]
 
-local holder = redis.call('GET', lease_key)
-if holder and holder ~= epoch then return holder end
-redis.call('SET', lease_key, epoch, 'PX', lease)
-return holder and 'held' or 'free'
+local holder_boot_id = redis.call('GET', lease_key)
+if holder_boot_id and holder_boot_id ~= boot_id then return holder_boot_id end
+redis.call('SET', lease_key, boot_id, 'PX', lease)
+return holder_boot_id and 'held' or 'free'

@@ -1,6 +1,6 @@
 //! Authorization of operations on conversations and their members.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{
     DeleteConversation, GetConversation, IsMember, JoinConversation, LeaveConversation, PutMember,
@@ -15,7 +15,7 @@ async fn a_visitor_changes_no_conversation() {
     create_group(&chat, &user_caller("bob"), "c1", &["alice"]).await;
     let visitor = visitor_caller();
     let id = || "c1".to_owned();
-    let refused = Some(Code::ReadOnlySession);
+    let refused = Some(ErrorCode::ReadOnlySession);
     let update = UpdateConversation {
         conversation_id: id(),
         title: Some("Mine".into()),
@@ -68,14 +68,14 @@ async fn who_is_a_member_is_for_the_user_and_for_members() {
     );
     assert_eq!(
         run_for_error_code(&chat, &bob, is("alice")).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), is("")).await,
-        Some(Code::UserRequired)
+        Some(ErrorCode::UserRequired)
     );
     assert_eq!(
         run_for_error_code(&chat, &alice, is("a:b")).await,
-        Some(Code::InvalidId)
+        Some(ErrorCode::InvalidId)
     );
 }

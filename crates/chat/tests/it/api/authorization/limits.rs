@@ -1,6 +1,6 @@
 //! Authorization of rate limit checks.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::limits::{CheckLimit, RateLimitAlgorithm};
 
@@ -17,7 +17,7 @@ async fn limits_are_for_services_and_admins() {
         cost: 1,
         peek: false,
     };
-    let forbidden = Some(Code::Forbidden);
+    let forbidden = Some(ErrorCode::Forbidden);
     for (caller, expected) in [
         (user_caller("alice"), forbidden),
         (visitor_caller(), forbidden),
@@ -59,7 +59,7 @@ async fn a_limit_that_cannot_be_kept_is_refused() {
         (check(10, 1_000, 11), false),
         (check(1_000, 1_000, 101), false),
     ] {
-        let expected = (!allowed).then_some(Code::InvalidRequest);
+        let expected = (!allowed).then_some(ErrorCode::InvalidRequest);
         let name = format!("{request:?}");
         assert_eq!(
             run_for_error_code(&chat, &service_caller(), request).await,
@@ -73,6 +73,6 @@ async fn a_limit_that_cannot_be_kept_is_refused() {
             ..check(1, 1, 1)
         };
         let code = run_for_error_code(&chat, &service_caller(), request).await;
-        assert_eq!(code, Some(Code::InvalidId), "{key}");
+        assert_eq!(code, Some(ErrorCode::InvalidId), "{key}");
     }
 }

@@ -1,9 +1,9 @@
 //! Authorization of typing, messages and unread counts.
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use parlor_chat::messages::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
 };
@@ -28,26 +28,26 @@ async fn members_and_services_type() {
     let bob = user_caller("bob");
     assert_eq!(
         run_for_error_code(&chat, &alice, typing("c1")).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     create_group(&chat, &alice, "c1", &[]).await;
     assert_eq!(run_for_error_code(&chat, &alice, typing("c1")).await, None);
     assert_eq!(run_for_error_code(&chat, &alice, list()).await, None);
     assert_eq!(
         run_for_error_code(&chat, &bob, typing("c1")).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     assert_eq!(
         run_for_error_code(&chat, &bob, list()).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     assert_eq!(
         run_for_error_code(&chat, &visitor_caller(), typing("c1")).await,
-        Some(Code::ReadOnlySession)
+        Some(ErrorCode::ReadOnlySession)
     );
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), typing("c1")).await,
-        Some(Code::UserRequired)
+        Some(ErrorCode::UserRequired)
     );
     let for_bob = service_caller().on_behalf_of("bob").unwrap();
     let named = SetTyping {
@@ -67,7 +67,7 @@ async fn members_and_services_type() {
     };
     assert_eq!(
         run_for_error_code(&chat, &for_bob, long).await,
-        Some(Code::InvalidRequest)
+        Some(ErrorCode::InvalidRequest)
     );
 }
 
@@ -82,7 +82,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     ];
     for statement in statements {
         let mut tx = chat.database().begin().await.unwrap();
-        let Either::Sqlite(c) = tx.connection() else {
+        let PerBackend::Sqlite(c) = tx.connection() else {
             unreachable!("the embedded store is tested with SQLite")
         };
         sqlx::query(statement).execute(c).await.unwrap();
@@ -103,17 +103,17 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     let cases = [
         (user_caller("alice"), "c1", None),
         (service_caller().on_behalf_of("alice").unwrap(), "c1", None),
-        (service_caller(), "c1", Some(Code::UserRequired)),
-        (visitor_caller(), "c1", Some(Code::ReadOnlySession)),
-        (user_caller("bob"), "c1", Some(Code::NotAMember)),
-        (admin_caller("root"), "c1", Some(Code::NotAMember)),
+        (service_caller(), "c1", Some(ErrorCode::UserRequired)),
+        (visitor_caller(), "c1", Some(ErrorCode::ReadOnlySession)),
+        (user_caller("bob"), "c1", Some(ErrorCode::NotAMember)),
+        (admin_caller("root"), "c1", Some(ErrorCode::NotAMember)),
         (
             service_caller().on_behalf_of("bob").unwrap(),
             "c1",
-            Some(Code::NotAMember),
+            Some(ErrorCode::NotAMember),
         ),
-        (user_caller("alice"), "c9", Some(Code::NotAMember)),
-        (user_caller("alice"), "total", Some(Code::InvalidId)),
+        (user_caller("alice"), "c9", Some(ErrorCode::NotAMember)),
+        (user_caller("alice"), "total", Some(ErrorCode::InvalidId)),
     ];
     for (caller, conv, expected) in cases {
         let codes = [
@@ -125,7 +125,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     }
     let alice = user_caller("alice");
     let none = run_for_error_code(&chat, &alice, unread("c1", 0)).await;
-    assert_eq!(none, Some(Code::InvalidRequest));
+    assert_eq!(none, Some(ErrorCode::InvalidRequest));
     let badge = read("c1").run(&chat, &alice).await.unwrap();
     assert_eq!((badge.unread, badge.total), (2, 2));
     for caller in [visitor_caller(), alice] {
@@ -134,7 +134,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     }
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), GetUnread {}).await,
-        Some(Code::UserRequired)
+        Some(ErrorCode::UserRequired)
     );
     let list = |limit| ListReceipts {
         conversation_id: "c1".into(),
@@ -146,15 +146,15 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     let bob = user_caller("bob");
     assert_eq!(
         run_for_error_code(&chat, &bob, list(None)).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), list(Some(1_001))).await,
-        Some(Code::TooMany)
+        Some(ErrorCode::TooMany)
     );
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), list(Some(0))).await,
-        Some(Code::InvalidRequest)
+        Some(ErrorCode::InvalidRequest)
     );
     let wrong = ListReceipts {
         cursor: Some("a:b".into()),
@@ -162,7 +162,7 @@ async fn a_position_is_the_members_own_and_a_visitor_has_none() {
     };
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), wrong).await,
-        Some(Code::InvalidId)
+        Some(ErrorCode::InvalidId)
     );
 }
 
@@ -184,14 +184,14 @@ async fn messages_are_for_members_and_services() {
         conversation_id: "c1".into(),
         seq: 1,
     };
-    let stranger = Some(Code::NotAMember);
+    let stranger = Some(ErrorCode::NotAMember);
     for (caller, may_send, may_read) in [
         (user_caller("alice"), None, None),
         (user_caller("bob"), None, None),
-        (visitor_caller(), Some(Code::ReadOnlySession), None),
+        (visitor_caller(), Some(ErrorCode::ReadOnlySession), None),
         (user_caller("mallory"), stranger, stranger),
         (admin_caller("root"), stranger, stranger),
-        (service_caller(), Some(Code::UserRequired), None),
+        (service_caller(), Some(ErrorCode::UserRequired), None),
         (service_caller().on_behalf_of("bob").unwrap(), None, None),
         (
             service_caller().on_behalf_of("mallory").unwrap(),
@@ -229,7 +229,7 @@ async fn messages_are_for_members_and_services() {
         };
         assert_eq!(
             run_for_error_code(&chat, &bob, wrong).await,
-            Some(Code::InvalidRequest)
+            Some(ErrorCode::InvalidRequest)
         );
     }
 }
@@ -266,8 +266,8 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
         (owner, None),
         (admin_caller("root"), None),
         (service_caller(), None),
-        (anonymous, Some(Code::ReadOnlySession)),
-        (user_caller("mallory"), Some(Code::NotAMember)),
+        (anonymous, Some(ErrorCode::ReadOnlySession)),
+        (user_caller("mallory"), Some(ErrorCode::NotAMember)),
     ];
     for (caller, expected) in &callers {
         assert_eq!(
@@ -284,13 +284,13 @@ async fn messages_are_changed_by_their_sender_and_by_admins() {
         );
     }
     let deleted = run_for_error_code(&chat, &callers[0].0, edit()).await;
-    assert_eq!(deleted, Some(Code::MessageDeleted));
+    assert_eq!(deleted, Some(ErrorCode::MessageDeleted));
     let nothing = EditMessage {
         content: None,
         ..edit()
     };
     let refused = run_for_error_code(&chat, &callers[0].0, nothing).await;
-    assert_eq!(refused, Some(Code::InvalidRequest));
+    assert_eq!(refused, Some(ErrorCode::InvalidRequest));
 }
 
 #[tokio::test]
@@ -307,17 +307,17 @@ async fn members_catch_up_and_nobody_else_does() {
     for (caller, expected) in [
         (user_caller("alice"), None),
         (as_alice, None),
-        (service_caller(), Some(Code::UserRequired)),
-        (as_mallory, Some(Code::NotAMember)),
-        (user_caller("mallory"), Some(Code::NotAMember)),
-        (admin_caller("root"), Some(Code::NotAMember)),
+        (service_caller(), Some(ErrorCode::UserRequired)),
+        (as_mallory, Some(ErrorCode::NotAMember)),
+        (user_caller("mallory"), Some(ErrorCode::NotAMember)),
+        (admin_caller("root"), Some(ErrorCode::NotAMember)),
     ] {
         let answer = run_for_error_code(&chat, &caller, catch_up("c1")).await;
         assert_eq!(answer, expected, "{caller:?}");
     }
     let alice = user_caller("alice");
     let unknown = run_for_error_code(&chat, &alice, catch_up("c9")).await;
-    assert_eq!(unknown, Some(Code::NotAMember));
+    assert_eq!(unknown, Some(ErrorCode::NotAMember));
     let wrong = run_for_error_code(&chat, &alice, catch_up("no id")).await;
-    assert_eq!(wrong, Some(Code::InvalidId));
+    assert_eq!(wrong, Some(ErrorCode::InvalidId));
 }

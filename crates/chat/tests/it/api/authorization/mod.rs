@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use parlor_chat::Chat;
 use parlor_chat::ChatOptions;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, Operation};
 use parlor_chat::conversations::{ConversationKind, CreateConversation};
 use parlor_chat::ids::NodeId;
@@ -49,7 +49,7 @@ async fn run_for_error_code<O: Operation>(
     chat: &Chat,
     caller: &Caller,
     request: O,
-) -> Option<Code> {
+) -> Option<ErrorCode> {
     let code = request.run(chat, caller).await.err()?.code();
     let declared = O::INFO.codes.iter().chain(COMMON_ERROR_CODES);
     assert!(
@@ -139,5 +139,5 @@ async fn a_wrong_id_is_called_so_by_every_operation() {
         )
         .await,
     ];
-    assert_eq!(codes, [Some(Code::InvalidId); 8]);
+    assert_eq!(codes, [Some(ErrorCode::InvalidId); 8]);
 }

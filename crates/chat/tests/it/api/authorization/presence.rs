@@ -1,6 +1,6 @@
 //! Authorization of presence operations.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::ids::UserId;
 use parlor_chat::presence::{
@@ -35,24 +35,24 @@ async fn a_user_changes_their_own_presence_only() {
             None
         );
         let other = run_for_error_code(&chat, &alice, set("bob", status)).await;
-        assert_eq!(other, Some(Code::Forbidden));
+        assert_eq!(other, Some(ErrorCode::Forbidden));
         let other = run_for_error_code(&chat, &admin, set("bob", status)).await;
-        assert_eq!(other, Some(Code::Forbidden));
+        assert_eq!(other, Some(ErrorCode::Forbidden));
         assert_eq!(
             run_for_error_code(&chat, &service_caller(), set("bob", status)).await,
             None
         );
         let nobody = run_for_error_code(&chat, &service_caller(), set("", status)).await;
-        assert_eq!(nobody, Some(Code::UserRequired));
+        assert_eq!(nobody, Some(ErrorCode::UserRequired));
     }
     assert_eq!(run_for_error_code(&chat, &alice, beat("alice")).await, None);
     assert_eq!(
         run_for_error_code(&chat, &alice, beat("bob")).await,
-        Some(Code::Forbidden)
+        Some(ErrorCode::Forbidden)
     );
     assert_eq!(
         run_for_error_code(&chat, &service_caller(), beat("")).await,
-        Some(Code::UserRequired)
+        Some(ErrorCode::UserRequired)
     );
 }
 
@@ -73,10 +73,10 @@ async fn devices_are_for_the_user_admins_and_services() {
         (user_caller("alice"), None),
         (admin_caller("root"), None),
         (service_caller(), None),
-        (user_caller("bob"), Some(Code::Forbidden)),
+        (user_caller("bob"), Some(ErrorCode::Forbidden)),
         (
             service_caller().on_behalf_of("bob").unwrap(),
-            Some(Code::Forbidden),
+            Some(ErrorCode::Forbidden),
         ),
     ];
     for (caller, expected) in cases {
@@ -140,11 +140,11 @@ async fn a_thousand_users_are_answered_and_one_more_is_refused() {
     };
     assert_eq!(
         run_for_error_code(&chat, &bob, query).await,
-        Some(Code::TooMany)
+        Some(ErrorCode::TooMany)
     );
     let watch = WatchPresence { user_ids };
     assert_eq!(
         run_for_error_code(&chat, &bob, watch).await,
-        Some(Code::TooMany)
+        Some(ErrorCode::TooMany)
     );
 }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use parlor_chat::conversations::{
     CreateConversation, JoinConversation, LeaveConversation, PutMember, RemoveMember,
 };
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use parlor_testkit::eventually;
 use serde_json::json;
 
@@ -269,7 +269,7 @@ async fn a_slow_read_does_not_overwrite_the_cache_after_a_change() {
     // From here on readers of the table wait.
     let database = fixture.database().await;
     let mut tx = database.begin().await.unwrap();
-    let Either::Postgres(c) = tx.connection() else {
+    let PerBackend::Postgres(c) = tx.connection() else {
         panic!("the Redis fixture uses PostgreSQL");
     };
     let lock = sqlx::query("LOCK TABLE members IN ACCESS EXCLUSIVE MODE");

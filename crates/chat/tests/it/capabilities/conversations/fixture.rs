@@ -4,11 +4,11 @@ use std::ops::{Deref, DerefMut};
 
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{COMMON_ERROR_CODES, Operation};
 use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::ListMembers;
-use parlor_chat::database::{Database, Either, WriteTransaction};
+use parlor_chat::database::{Database, PerBackend, WriteTransaction};
 use parlor_chat::ids::NodeId;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::{Chat, ChatOptions};
@@ -136,7 +136,7 @@ where
 }
 
 /// Runs an operation; returns its error code, `None` if it succeeded.
-pub async fn error_code_of<O>(node: &Chat, caller: &Caller, request: Value) -> Option<Code>
+pub async fn error_code_of<O>(node: &Chat, caller: &Caller, request: Value) -> Option<ErrorCode>
 where
     O: Operation + DeserializeOwned,
 {
@@ -160,7 +160,7 @@ pub async fn execute(database: &Database, statement: &'static str) {
 /// Runs a statement in a transaction.
 pub async fn execute_in(tx: &mut WriteTransaction, statement: &'static str) {
     match tx.connection() {
-        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
     }
 }

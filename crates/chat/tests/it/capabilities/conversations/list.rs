@@ -1,6 +1,6 @@
 //! The list of a user's conversations.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::conversations::{CreateConversation, ListConversations, PutMember};
 use parlor_chat::presence::SetPresence;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ pub async fn the_conversation_list_contains_last_message_unread_and_presence(
     assert_eq!((&g1["unread"], &g1["lastSeq"]), (&json!(0), &json!(1)));
     assert_eq!(g1["mutedUntil"], until);
     let nobody = error_code_of::<ListConversations>(node, &service_caller(), json!({})).await;
-    assert_eq!(nobody, Some(Code::UserRequired));
+    assert_eq!(nobody, Some(ErrorCode::UserRequired));
 }
 
 pub async fn the_list_is_paged_by_last_activity(fixture: ConversationsFixture) {
@@ -128,5 +128,5 @@ pub async fn the_list_is_paged_by_last_activity(fixture: ConversationsFixture) {
     assert_eq!(found, expected.collect::<Vec<_>>());
     let made_up = json!({ "cursor": "6162" });
     let refused = error_code_of::<ListConversations>(node, &user_caller("alice"), made_up).await;
-    assert_eq!(refused, Some(Code::InvalidRequest));
+    assert_eq!(refused, Some(ErrorCode::InvalidRequest));
 }

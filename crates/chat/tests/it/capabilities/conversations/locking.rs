@@ -1,8 +1,8 @@
 //! Decisions under the lock of the row, and the publishing of changes.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::conversations::{CreateConversation, PutMember, RemoveMember, UpdateConversation};
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use parlor_testkit::eventually;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ async fn a_read_only_session_cannot_remove_members(fixture: ConversationsFixture
         visitor.anonymous = true;
         let bob = json!({ "conversationId": "c1", "userId": "bob" });
         let removed = error_code_of::<RemoveMember>(node, &visitor, bob).await;
-        assert_eq!(removed, Some(Code::ReadOnlySession), "{who}");
+        assert_eq!(removed, Some(ErrorCode::ReadOnlySession), "{who}");
     }
     assert_eq!(fixture.members("c1").await, ["alice owner", "bob member"]);
 }
@@ -62,7 +62,7 @@ async fn a_member_removed_during_the_call_cannot_change_the_conversation(
     let update = error_code_of::<UpdateConversation>(node, &bob, title);
     let removal = async {
         // The row decides, whatever was checked before. A waiting SQLite writer cannot be observed.
-        if let Either::Postgres(pool) = database.reader() {
+        if let PerBackend::Postgres(pool) = database.reader() {
             eventually("the update waits for the row lock", async || {
                 let waiting = sqlx::query_scalar::<_, i64>(WAITING).fetch_one(pool).await;
                 waiting.unwrap() > 0
@@ -72,7 +72,7 @@ async fn a_member_removed_during_the_call_cannot_change_the_conversation(
         tx.commit().await.unwrap();
     };
     let (refused, ()) = tokio::join!(update, removal);
-    assert_eq!(refused, Some(Code::NotAMember));
+    assert_eq!(refused, Some(ErrorCode::NotAMember));
     let head = node
         .conversations()
         .find_conversation(&conversation("c1"))

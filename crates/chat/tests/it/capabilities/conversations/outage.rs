@@ -1,6 +1,6 @@
 //! The store is unavailable, and restarts with its old data or empty.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::conversations::{CreateConversation, ListConversations, RemoveMember};
 use parlor_testkit::eventually;
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn while_redis_is_down_membership_is_read_from_the_database_and_changes_ar
     let refused = run_operation::<RemoveMember>(node, &service_caller(), bob.clone())
         .await
         .unwrap_err();
-    assert_eq!(refused.code(), Code::StoreUnavailable);
+    assert_eq!(refused.code(), ErrorCode::StoreUnavailable);
     assert!(
         refused.to_string().contains("the change is saved"),
         "{refused}"
@@ -45,7 +45,7 @@ async fn while_redis_is_down_membership_is_read_from_the_database_and_changes_ar
     let again = error_code_of::<RemoveMember>(node, &service_caller(), bob).await;
     assert_eq!(
         again,
-        Some(Code::StoreUnavailable),
+        Some(ErrorCode::StoreUnavailable),
         "a repeated call returns the same error"
     );
     let listed = run_operation::<ListConversations>(node, &user_caller("alice"), json!({}))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::conversations::{
     CreateConversation, GetConversation, JoinConversation, LeaveConversation, PutMember,
     RemoveMember,
@@ -62,25 +62,25 @@ impl Model {
         }
     }
 
-    fn leave(&mut self, who: &str) -> Option<Code> {
+    fn leave(&mut self, who: &str) -> Option<ErrorCode> {
         self.remove(who);
         None
     }
 
-    fn join(&mut self, who: &'static str) -> Option<Code> {
+    fn join(&mut self, who: &'static str) -> Option<ErrorCode> {
         if self.role(who).is_none() {
             self.add(who, "member");
         }
         None
     }
 
-    fn expect_remove(&mut self, by: Option<&str>, who: &str) -> Option<Code> {
+    fn expect_remove(&mut self, by: Option<&str>, who: &str) -> Option<ErrorCode> {
         if let Some(by) = by.filter(|by| *by != who) {
             let Some(own) = self.role(by) else {
-                return Some(Code::NotAMember);
+                return Some(ErrorCode::NotAMember);
             };
             if own == "member" || (own == "admin" && self.role(who) == Some("owner")) {
-                return Some(Code::Forbidden);
+                return Some(ErrorCode::Forbidden);
             }
         }
         self.remove(who);
@@ -92,15 +92,15 @@ impl Model {
         by: Option<&str>,
         who: &'static str,
         role: &'static str,
-    ) -> Option<Code> {
+    ) -> Option<ErrorCode> {
         let now = self.role(who);
         if let Some(by) = by {
             let Some(own) = self.role(by) else {
-                return Some(Code::NotAMember);
+                return Some(ErrorCode::NotAMember);
             };
             let concerns_owner = now == Some("owner") || role == "owner";
             if now != Some(role) && (own == "member" || (own == "admin" && concerns_owner)) {
-                return Some(Code::Forbidden);
+                return Some(ErrorCode::Forbidden);
             }
         }
         match now {
@@ -109,7 +109,7 @@ impl Model {
             Some(now) => {
                 let owners = self.members.values().filter(|it| it.0 == "owner").count();
                 if now == "owner" && owners == 1 {
-                    return Some(Code::InvalidRequest);
+                    return Some(ErrorCode::InvalidRequest);
                 }
                 self.members.get_mut(who).unwrap().0 = role;
                 self.version += 1;

@@ -1,7 +1,7 @@
 //! Permissions and effects of the operations on conversations.
 
 use futures_util::future::join_all;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::conversations::{
     CreateConversation, DeleteConversation, GetConversation, GetMember, JoinConversation,
     LeaveConversation, ListMembers, MemberRole, PutMember, RemoveMember, UpdateConversation,
@@ -44,7 +44,7 @@ pub async fn a_direct_conversation_is_created_once_for_each_pair(fixture: Conver
     assert_eq!(fixture.members(&id).await, ["alice owner", "bob member"]);
     // The two members of a direct conversation cannot change.
     let at = |user: &str| json!({ "conversationId": id, "userId": user });
-    let forbidden = Some(Code::Forbidden);
+    let forbidden = Some(ErrorCode::Forbidden);
     assert_eq!(
         error_code_of::<PutMember>(node, &alice, at("carol")).await,
         forbidden
@@ -98,7 +98,7 @@ pub async fn an_id_and_a_key_are_given_once(fixture: ConversationsFixture) {
     assert_eq!(first.conversation.created_by.unwrap().as_str(), "alice");
     for caller in [&alice, &bob, &service_caller()] {
         let again = error_code_of::<CreateConversation>(node, caller, group.clone()).await;
-        assert_eq!(again, Some(Code::ConversationExists));
+        assert_eq!(again, Some(ErrorCode::ConversationExists));
     }
     let keyed = |key: &str| json!({ "kind": "group", "members": ["carol"], "idempotencyKey": key });
     for caller in [&alice, &bob, &service_caller()] {
@@ -120,51 +120,54 @@ pub async fn invalid_create_requests_are_rejected(fixture: ConversationsFixture)
     let alice = user_caller("alice");
     let many: Vec<String> = (0..1_000).map(|it| format!("u{it:04}")).collect();
     for (wrong, refusal) in [
-        (json!({ "kind": "direct" }), Code::InvalidRequest),
+        (json!({ "kind": "direct" }), ErrorCode::InvalidRequest),
         (
             json!({ "kind": "direct", "members": ["alice"] }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "direct", "members": ["bob", "carol"] }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "direct", "members": ["bob"], "title": "x" }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "direct", "members": ["bob"], "history": "since_join" }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "support", "open": true }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "group", "priority": "high" }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "group", "title": "x".repeat(257) }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "group", "title": "a\u{0}b" }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             json!({ "kind": "group", "idempotencyKey": "" }),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
-        (json!({ "kind": "group", "id": "total" }), Code::InvalidId),
+        (
+            json!({ "kind": "group", "id": "total" }),
+            ErrorCode::InvalidId,
+        ),
         (
             json!({ "kind": "group", "members": ["a:b"] }),
-            Code::InvalidId,
+            ErrorCode::InvalidId,
         ),
         (
             json!({ "kind": "group", "members": vec!["u"; 1_001] }),
-            Code::TooMany,
+            ErrorCode::TooMany,
         ),
     ] {
         let refused = error_code_of::<CreateConversation>(node, &alice, wrong.clone()).await;
@@ -173,7 +176,7 @@ pub async fn invalid_create_requests_are_rejected(fixture: ConversationsFixture)
     let nobody =
         error_code_of::<CreateConversation>(node, &service_caller(), json!({ "kind": "group" }))
             .await;
-    assert_eq!(nobody, Some(Code::InvalidRequest));
+    assert_eq!(nobody, Some(ErrorCode::InvalidRequest));
     let all = json!({ "id": "all", "kind": "group", "members": many, "title": "x".repeat(256) });
     let all = run_operation::<CreateConversation>(node, &alice, all)
         .await
@@ -190,25 +193,25 @@ pub async fn invalid_create_requests_are_rejected(fixture: ConversationsFixture)
     };
     let update = error_code_of::<UpdateConversation>;
     let refused = update(node, &alice, change(json!({ "priority": "low" }))).await;
-    assert_eq!(refused, Some(Code::InvalidRequest));
+    assert_eq!(refused, Some(ErrorCode::InvalidRequest));
     let stranger = update(
         node,
         &user_caller("u0001"),
         change(json!({ "title": "Mine" })),
     )
     .await;
-    assert_eq!(stranger, Some(Code::Forbidden));
+    assert_eq!(stranger, Some(ErrorCode::Forbidden));
     let stranger = update(
         node,
         &user_caller("zoe"),
         change(json!({ "title": "Mine" })),
     )
     .await;
-    assert_eq!(stranger, Some(Code::NotAMember));
+    assert_eq!(stranger, Some(ErrorCode::NotAMember));
     let missing = json!({ "conversationId": "none", "title": "x" });
     assert_eq!(
         update(node, &admin_caller("root"), missing).await,
-        Some(Code::NotFound)
+        Some(ErrorCode::NotFound)
     );
     let changed = change(json!({ "title": "", "open": true, "history": "since_join" }));
     let changed = run_operation::<UpdateConversation>(node, &admin_caller("root"), changed)
@@ -235,9 +238,12 @@ pub async fn members_come_and_go_by_the_rules(fixture: ConversationsFixture) {
         let request = json!({ "conversationId": "c1", "userId": who });
         error_code_of::<RemoveMember>(node, &user_caller(caller), request).await
     };
-    let forbidden = Some(Code::Forbidden);
+    let forbidden = Some(ErrorCode::Forbidden);
     assert_eq!(put("bob", "dave", "member").await, forbidden);
-    assert_eq!(put("zoe", "zoe", "member").await, Some(Code::NotAMember));
+    assert_eq!(
+        put("zoe", "zoe", "member").await,
+        Some(ErrorCode::NotAMember)
+    );
     assert_eq!(remove("bob", "carol").await, forbidden);
     assert_eq!(put("alice", "bob", "admin").await, None);
     assert_eq!(put("bob", "dave", "member").await, None);
@@ -249,7 +255,7 @@ pub async fn members_come_and_go_by_the_rules(fixture: ConversationsFixture) {
     assert_eq!(remove("bob", "alice").await, forbidden);
     assert_eq!(
         put("alice", "alice", "member").await,
-        Some(Code::InvalidRequest)
+        Some(ErrorCode::InvalidRequest)
     );
     assert_eq!(remove("bob", "dave").await, None);
     assert_eq!(
@@ -289,7 +295,7 @@ pub async fn members_come_and_go_by_the_rules(fixture: ConversationsFixture) {
         .unwrap();
     assert_eq!(head.member_count, 3);
     let none = json!({ "conversationId": "none" });
-    assert_eq!(join(node, &alice, none).await, Some(Code::NotFound));
+    assert_eq!(join(node, &alice, none).await, Some(ErrorCode::NotFound));
 
     let support = json!({ "id": "help", "kind": "support" });
     run_operation::<CreateConversation>(node, &user_caller("erin"), support)
@@ -308,7 +314,7 @@ pub async fn members_come_and_go_by_the_rules(fixture: ConversationsFixture) {
     );
     assert_eq!(
         error_code_of::<PutMember>(node, &user_caller("zoe"), mute("zoe")).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
     let muted = run_operation::<PutMember>(node, &user_caller("bob"), mute("bob"))
         .await
@@ -327,10 +333,10 @@ pub async fn members_come_and_go_by_the_rules(fixture: ConversationsFixture) {
     assert_eq!(unmuted.muted_until, None);
     let wrong = json!({ "conversationId": "c1", "userId": "bob", "mutedUntil": "soon" });
     let wrong = error_code_of::<PutMember>(node, &user_caller("bob"), wrong).await;
-    assert_eq!(wrong, Some(Code::InvalidRequest));
+    assert_eq!(wrong, Some(ErrorCode::InvalidRequest));
     assert_eq!(
         error_code_of::<GetMember>(node, &user_caller("zoe"), bob).await,
-        Some(Code::NotAMember)
+        Some(ErrorCode::NotAMember)
     );
 }
 
@@ -393,9 +399,9 @@ pub async fn a_deleted_conversation_is_gone_for_good(fixture: ConversationsFixtu
     let c1 = json!({ "conversationId": "c1" });
     assert!(fixture.is_member_on_node(1, "c1", "bob").await);
     let refused = error_code_of::<DeleteConversation>(node, &user_caller("bob"), c1.clone()).await;
-    assert_eq!(refused, Some(Code::Forbidden));
+    assert_eq!(refused, Some(ErrorCode::Forbidden));
     let refused = error_code_of::<DeleteConversation>(node, &user_caller("zoe"), c1.clone()).await;
-    assert_eq!(refused, Some(Code::NotAMember));
+    assert_eq!(refused, Some(ErrorCode::NotAMember));
     run_operation::<DeleteConversation>(node, &alice, c1.clone())
         .await
         .unwrap();
@@ -404,15 +410,15 @@ pub async fn a_deleted_conversation_is_gone_for_good(fixture: ConversationsFixtu
         assert!(!fixture.is_member_on_node(nth, "c1", "bob").await);
     }
     let gone = error_code_of::<GetConversation>(node, &alice, c1.clone()).await;
-    assert_eq!(gone, Some(Code::NotAMember));
+    assert_eq!(gone, Some(ErrorCode::NotAMember));
     let gone = error_code_of::<DeleteConversation>(node, &service_caller(), c1.clone()).await;
-    assert_eq!(gone, Some(Code::NotFound));
+    assert_eq!(gone, Some(ErrorCode::NotFound));
     assert_eq!(
         error_code_of::<ListMembers>(node, &service_caller(), c1).await,
-        Some(Code::NotFound)
+        Some(ErrorCode::NotFound)
     );
     let again = error_code_of::<CreateConversation>(node, &alice, group).await;
-    assert_eq!(again, Some(Code::ConversationExists));
+    assert_eq!(again, Some(ErrorCode::ConversationExists));
     // After the deletion the same pair gets a new conversation.
     let direct = json!({ "kind": "direct", "members": ["bob"] });
     let first = run_operation::<CreateConversation>(node, &alice, direct.clone())
@@ -457,6 +463,6 @@ pub async fn members_are_listed_page_by_page(fixture: ConversationsFixture) {
         let mut request = wrong.clone();
         request["conversationId"] = "c1".into();
         let refused = error_code_of::<ListMembers>(node, &service_caller(), request).await;
-        assert_eq!(refused, Some(Code::InvalidRequest), "{wrong}");
+        assert_eq!(refused, Some(ErrorCode::InvalidRequest), "{wrong}");
     }
 }

@@ -27,7 +27,7 @@ pub async fn a_thousand_concurrent_checks_admit_exactly_the_limit(fixture: Limit
         };
         let decisions = at_once(&fixture, move |node| check(node, 1)).await;
         assert_exact(&decisions, 1);
-        fixture.pass(WINDOW);
+        fixture.advance_clocks(WINDOW);
         let decisions = at_once(&fixture, move |node| check(node, 7)).await;
         assert_exact(&decisions, 7);
     }

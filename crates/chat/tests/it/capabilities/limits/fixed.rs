@@ -19,18 +19,18 @@ on_every_engine! {
 pub async fn the_first_request_starts_the_fixed_window(fixture: LimitsFixture) {
     let (node, three) = (&fixture.nodes[0], limit(Fixed, 3, WINDOW));
     assert_eq!(check(node, &three).await, allowed(3, 2, WINDOW));
-    fixture.pass(1_000);
+    fixture.advance_clocks(1_000);
     assert_eq!(check(node, &three).await, allowed(3, 1, WINDOW - 1_000));
-    fixture.pass(WINDOW - 2_000);
+    fixture.advance_clocks(WINDOW - 2_000);
     assert_eq!(check(node, &three).await, allowed(3, 0, 1_000));
     assert_eq!(check(node, &three).await, refused(3, 0, 1_000, 1_000));
-    fixture.pass(999);
+    fixture.advance_clocks(999);
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
-    fixture.pass(1);
+    fixture.advance_clocks(1);
     assert_eq!(check(node, &three).await, allowed(3, 2, WINDOW));
     // All requests of the old window ended at once, and the new window is complete.
     assert_eq!(check_cost(node, &three, 2).await, allowed(3, 0, WINDOW));
-    fixture.pass(WINDOW - 1);
+    fixture.advance_clocks(WINDOW - 1);
     assert_eq!(check(node, &three).await, refused(3, 0, 1, 1));
 }
 
@@ -42,7 +42,7 @@ pub async fn a_cost_fits_as_a_whole_or_takes_nothing(fixture: LimitsFixture) {
         refused(10, 3, WINDOW, WINDOW)
     );
     assert_eq!(check_cost(node, &ten, 3).await, allowed(10, 0, WINDOW));
-    fixture.pass(WINDOW);
+    fixture.advance_clocks(WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     let hundred = limit(Fixed, 10_000, WINDOW);
     assert_eq!(
@@ -55,9 +55,9 @@ async fn a_look_takes_nothing(fixture: LimitsFixture) {
     let (node, three) = (&fixture.nodes[0], limit(Fixed, 3, WINDOW));
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
     let key = fixture.key(Fixed, "x");
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &three, 2).await;
-    fixture.pass(5);
+    fixture.advance_clocks(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &three, 1).await,
@@ -66,7 +66,7 @@ async fn a_look_takes_nothing(fixture: LimitsFixture) {
         let over = refused(3, 1, WINDOW - 5, WINDOW - 5);
         assert_eq!(check_dry_run(node, &three, 2).await, over);
     }
-    fixture.pass(WINDOW - 5);
+    fixture.advance_clocks(WINDOW - 5);
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }
 
@@ -78,8 +78,8 @@ async fn a_clock_that_is_behind_does_not_move_the_window() {
     fixture.store.clock().advance(Duration::from_millis(10));
     check(&fixture.nodes[0], &two).await;
     assert_eq!(check(&fixture.nodes[1], &two).await, allowed(2, 0, WINDOW));
-    fixture.pass(WINDOW - 1);
+    fixture.advance_clocks(WINDOW - 1);
     assert_eq!(check(&fixture.nodes[0], &two).await, refused(2, 0, 1, 1));
-    fixture.pass(1);
+    fixture.advance_clocks(1);
     assert_eq!(check(&fixture.nodes[0], &two).await, allowed(2, 1, WINDOW));
 }

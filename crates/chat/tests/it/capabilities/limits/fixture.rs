@@ -27,7 +27,7 @@ pub struct LimitsFixture {
 
 impl LimitsFixture {
     /// Advances the clocks. Keys of a server do not expire: they must not decide.
-    pub fn pass(&self, ms: u64) {
+    pub fn advance_clocks(&self, ms: u64) {
         let by = Duration::from_millis(ms);
         self.store.clock().advance(by);
         if let Some(second) = &self.second {
@@ -61,7 +61,7 @@ impl LimitsFixture {
     }
 
     /// Runs a command on a key.
-    pub async fn ask<T: redis::FromRedisValue>(
+    pub async fn command<T: redis::FromRedisValue>(
         &self,
         command: &str,
         key: &Key,
@@ -73,13 +73,13 @@ impl LimitsFixture {
     }
 
     /// Reads the TTL of a key.
-    pub async fn left(&self, key: &Key) -> i64 {
-        self.ask("PTTL", key, &[]).await
+    pub async fn ttl_ms(&self, key: &Key) -> i64 {
+        self.command("PTTL", key, &[]).await
     }
 
     /// Asserts that a key has about this TTL.
     pub async fn assert_ttl(&self, key: &Key, expected: u64) {
-        let left = self.left(key).await;
+        let left = self.ttl_ms(key).await;
         self.assert_about(u64::try_from(left).unwrap(), expected);
     }
 

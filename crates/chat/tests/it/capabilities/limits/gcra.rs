@@ -25,12 +25,12 @@ pub async fn a_burst_and_then_a_steady_rate(fixture: LimitsFixture) {
     }
     assert_eq!(check(node, &ten).await, refused(10, 0, WINDOW, EACH));
     for _ in 0..20 {
-        fixture.pass(EACH - 1);
+        fixture.advance_clocks(EACH - 1);
         assert_eq!(
             check(node, &ten).await,
             refused(10, 0, WINDOW - EACH + 1, 1)
         );
-        fixture.pass(1);
+        fixture.advance_clocks(1);
         assert_eq!(check(node, &ten).await, allowed(10, 0, WINDOW));
         assert_eq!(check(node, &ten).await, refused(10, 0, WINDOW, EACH));
     }
@@ -39,12 +39,12 @@ pub async fn a_burst_and_then_a_steady_rate(fixture: LimitsFixture) {
 pub async fn a_pause_gives_back_as_much_as_it_is_long(fixture: LimitsFixture) {
     let (node, ten) = (&fixture.nodes[0], limit(Gcra, 10, WINDOW));
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
-    fixture.pass(4 * EACH - 1);
+    fixture.advance_clocks(4 * EACH - 1);
     let answer = refused(10, 3, 6 * EACH + 1, 1);
     assert_eq!(check_cost(node, &ten, 4).await, answer);
-    fixture.pass(1);
+    fixture.advance_clocks(1);
     assert_eq!(check_cost(node, &ten, 4).await, allowed(10, 0, WINDOW));
-    fixture.pass(5 * WINDOW);
+    fixture.advance_clocks(5 * WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
     assert_eq!(
         check_cost(node, &ten, 7).await,
@@ -75,7 +75,7 @@ async fn a_rate_that_no_millisecond_divides_is_exact(fixture: LimitsFixture) {
         let (mut passed, mut admitted) = (0, 0);
         for step in 0..200 {
             let by = each / 3 + step;
-            fixture.pass(by);
+            fixture.advance_clocks(by);
             passed += by;
             admitted += u64::from(ask(1).await.allowed);
             assert!(admitted <= passed * u64::from(requests) / window);
@@ -93,9 +93,9 @@ async fn a_look_takes_nothing(fixture: LimitsFixture) {
     let (node, ten) = (&fixture.nodes[0], limit(Gcra, 10, WINDOW));
     assert_eq!(check_dry_run(node, &ten, 10).await, allowed(10, 10, 0));
     let key = fixture.key(Gcra, "x");
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &ten, 8).await;
-    fixture.pass(5);
+    fixture.advance_clocks(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &ten, 2).await,

@@ -47,7 +47,7 @@ async fn a_node_answers_as_the_store_does(fixture: LimitsFixture) {
             }
             let each = limit.window_ms() / u64::from(limit.requests());
             let longest = [1, each + 2, limit.window_ms() + 2][rng.random_range(0..3)];
-            fixture.pass(rng.random_range(0..longest));
+            fixture.advance_clocks(rng.random_range(0..longest));
             let here = fallback.check(&on, &limit, fixture.now());
             let there = fixture.nodes[0].check(&on, &limit, 1, false).await.unwrap();
             assert_eq!(here, there, "seed {seed} step {step} {limit:?}");

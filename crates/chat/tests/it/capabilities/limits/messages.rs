@@ -23,7 +23,7 @@ async fn message(fixture: &LimitsFixture, node: usize) -> RateLimitDecision {
 
 async fn count(fixture: &LimitsFixture) -> Option<u32> {
     let key = fixture.keys.message_counter(&user("alice"));
-    fixture.ask("GET", &key, &[]).await
+    fixture.command("GET", &key, &[]).await
 }
 
 pub async fn the_message_limit_applies_per_user_and_window(fixture: LimitsFixture) {
@@ -110,7 +110,7 @@ async fn a_pipeline_reads_the_same_answer(fixture: LimitsFixture) {
 async fn a_counter_without_an_end_gets_one(fixture: LimitsFixture) {
     let key = fixture.keys.message_counter(&user("alice"));
     for (value, remaining) in [("1", 1), ("3", 0), ("99", 0), ("-7", 2), ("0", 2)] {
-        let () = fixture.ask("SET", &key, &[value]).await;
+        let () = fixture.command("SET", &key, &[value]).await;
         assert_eq!(message(&fixture, 0).await.remaining, remaining, "{value}");
         fixture.assert_ttl(&key, WINDOW).await;
     }

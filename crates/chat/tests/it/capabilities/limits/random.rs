@@ -35,7 +35,7 @@ async fn every_answer_is_that_of_the_model(fixture: LimitsFixture) {
             let mut model = Model::new(&limit, fixture.now().as_millis());
             for step in 0..STEPS {
                 let by = [1, window / 10 + 2, window + 2][rng.random_range(0..3)];
-                fixture.pass(rng.random_range(0..by));
+                fixture.advance_clocks(rng.random_range(0..by));
                 let cost = rng.random_range(1..=limit.requests());
                 let cost = cost.min(rng.random_range(1..=10));
                 let peek = rng.random_range(0..5) == 0;
@@ -61,7 +61,7 @@ async fn every_count_of_messages_is_that_of_the_model() {
         let (mut end, mut used) = (0, 0);
         for step in 0..STEPS {
             let by = [1, WINDOW / 10, WINDOW][rng.random_range(0..3)];
-            fixture.pass(rng.random_range(0..=by));
+            fixture.advance_clocks(rng.random_range(0..=by));
             let now = fixture.now().as_millis();
             if now >= end {
                 used = 0;

@@ -35,6 +35,6 @@ async fn two_requests_in_one_millisecond_are_two(fixture: LimitsFixture) {
             assert_eq!(usize::try_from(answer.remaining).unwrap(), 500 - nth);
         }
         let key = fixture.key(algorithm, "x");
-        assert_eq!(fixture.ask::<u32>("ZCARD", &key, &[]).await, 500);
+        assert_eq!(fixture.command::<u32>("ZCARD", &key, &[]).await, 500);
     }
 }

@@ -16,16 +16,16 @@ on_every_engine! {
 pub async fn each_request_is_free_after_a_window_of_its_own(fixture: LimitsFixture) {
     let (node, two) = (&fixture.nodes[0], limit(Sliding, 2, WINDOW));
     assert_eq!(check(node, &two).await, allowed(2, 1, WINDOW));
-    fixture.pass(1_000);
+    fixture.advance_clocks(1_000);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     let left = WINDOW - 1_000;
     assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, left));
-    fixture.pass(left - 1);
+    fixture.advance_clocks(left - 1);
     assert_eq!(check(node, &two).await, refused(2, 0, 1_001, 1));
-    fixture.pass(1);
+    fixture.advance_clocks(1);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
     assert_eq!(check(node, &two).await, refused(2, 0, WINDOW, 1_000));
-    fixture.pass(1_000);
+    fixture.advance_clocks(1_000);
     assert_eq!(check(node, &two).await, allowed(2, 0, WINDOW));
 }
 
@@ -33,7 +33,7 @@ async fn it_says_when_a_cost_fits(fixture: LimitsFixture) {
     let (node, ten) = (&fixture.nodes[0], limit(Sliding, 10, WINDOW));
     for cost in 1..5 {
         check_cost(node, &ten, cost).await;
-        fixture.pass(100);
+        fixture.advance_clocks(100);
     }
     // Counted 400, 300, 200 and 100 ms ago: 1, 2, 3, 4.
     for (cost, ago) in [
@@ -49,10 +49,10 @@ async fn it_says_when_a_cost_fits(fixture: LimitsFixture) {
         assert_eq!(check_cost(node, &ten, cost).await, answer, "{cost}");
         assert_eq!(check_dry_run(node, &ten, cost).await, answer, "{cost}");
     }
-    fixture.pass(WINDOW - 300);
+    fixture.advance_clocks(WINDOW - 300);
     assert_eq!(check_cost(node, &ten, 4).await, refused(10, 3, 200, 100));
     assert_eq!(check_cost(node, &ten, 3).await, allowed(10, 0, WINDOW));
-    fixture.pass(WINDOW);
+    fixture.advance_clocks(WINDOW);
     assert_eq!(check_cost(node, &ten, 10).await, allowed(10, 0, WINDOW));
 }
 
@@ -60,9 +60,9 @@ async fn a_look_takes_nothing(fixture: LimitsFixture) {
     let (node, three) = (&fixture.nodes[0], limit(Sliding, 3, WINDOW));
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
     let key = fixture.key(Sliding, "x");
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
     check_cost(node, &three, 2).await;
-    fixture.pass(5);
+    fixture.advance_clocks(5);
     for _ in 0..5 {
         assert_eq!(
             check_dry_run(node, &three, 1).await,
@@ -71,6 +71,6 @@ async fn a_look_takes_nothing(fixture: LimitsFixture) {
         let over = refused(3, 1, WINDOW - 5, WINDOW - 5);
         assert_eq!(check_dry_run(node, &three, 2).await, over);
     }
-    fixture.pass(WINDOW - 5);
+    fixture.advance_clocks(WINDOW - 5);
     assert_eq!(check_dry_run(node, &three, 3).await, allowed(3, 3, 0));
 }

@@ -23,7 +23,7 @@ async fn the_keys_have_the_documented_names(fixture: LimitsFixture) {
     ] {
         check(&fixture.nodes[0], &limit(algorithm, 2, WINDOW)).await;
         let key = fixture.key(algorithm, "x");
-        assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 1);
+        assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 1);
         assert_eq!(bare(key), name);
     }
     assert_eq!(
@@ -34,7 +34,9 @@ async fn the_keys_have_the_documented_names(fixture: LimitsFixture) {
 
 /// The members of a sorted set with their scores.
 async fn entries(fixture: &LimitsFixture, key: &parlor_chat::keys::Key) -> Vec<(String, u64)> {
-    fixture.ask("ZRANGE", key, &["0", "-1", "WITHSCORES"]).await
+    fixture
+        .command("ZRANGE", key, &["0", "-1", "WITHSCORES"])
+        .await
 }
 
 /// True if a member consists of a time, a random part and, for further entries of one request, a number.
@@ -62,10 +64,10 @@ async fn a_fixed_window_is_a_sorted_set_with_the_end_of_the_first(fixture: Limit
     for (member, score) in &entries {
         assert!(is_member(member, *score), "{member}");
     }
-    let kind: String = fixture.ask("TYPE", &key, &[]).await;
+    let kind: String = fixture.command("TYPE", &key, &[]).await;
     assert_eq!(kind, "zset");
     fixture.advance_clocks_and_ttls(WINDOW / 2 + 1).await;
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
 }
 
 async fn a_sliding_window_is_a_sorted_set_that_is_trimmed(fixture: LimitsFixture) {
@@ -85,7 +87,7 @@ async fn a_sliding_window_is_a_sorted_set_that_is_trimmed(fixture: LimitsFixture
     for (member, score) in &before {
         assert!(is_member(member, *score), "{member}");
     }
-    fixture.pass(WINDOW / 2);
+    fixture.advance_clocks(WINDOW / 2);
     check_dry_run(node, &five, 5).await;
     let scores: Vec<_> = entries(&fixture, &key)
         .await
@@ -93,10 +95,10 @@ async fn a_sliding_window_is_a_sorted_set_that_is_trimmed(fixture: LimitsFixture
         .map(|it| it.1)
         .collect();
     assert_eq!(scores, [half, half, half]);
-    let kind: String = fixture.ask("TYPE", &key, &[]).await;
+    let kind: String = fixture.command("TYPE", &key, &[]).await;
     assert_eq!(kind, "zset");
     fixture.advance_clocks_and_ttls(WINDOW + 1).await;
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
 }
 
 async fn a_steady_rate_is_the_time_at_which_all_is_free(fixture: LimitsFixture) {
@@ -104,20 +106,20 @@ async fn a_steady_rate_is_the_time_at_which_all_is_free(fixture: LimitsFixture) 
     let key = fixture.key(Gcra, "x");
     let now = fixture.now().as_millis();
     check_cost(node, &six, 3).await;
-    let value: String = fixture.ask("GET", &key, &[]).await;
+    let value: String = fixture.command("GET", &key, &[]).await;
     assert_eq!(value, (now + WINDOW / 2).to_string());
     fixture.assert_ttl(&key, WINDOW / 2).await;
     for _ in 0..9 {
         check_cost(node, &six, 4).await;
     }
-    assert_eq!(fixture.ask::<String>("GET", &key, &[]).await, value);
+    assert_eq!(fixture.command::<String>("GET", &key, &[]).await, value);
     fixture.advance_clocks_and_ttls(WINDOW / 2 + 1).await;
-    assert_eq!(fixture.ask::<u32>("EXISTS", &key, &[]).await, 0);
+    assert_eq!(fixture.command::<u32>("EXISTS", &key, &[]).await, 0);
 
     let seven = limit(Gcra, 7, WINDOW);
     let now = fixture.now().as_millis();
     check(node, &seven).await;
-    let value: String = fixture.ask("GET", &key, &[]).await;
+    let value: String = fixture.command("GET", &key, &[]).await;
     // The exact value is 857142.857142…
     assert_eq!(value, format!("{}.85714", now + WINDOW / 7));
     fixture.assert_ttl(&key, WINDOW / 7 + 1).await;
@@ -128,7 +130,7 @@ async fn a_counter_of_messages_is_a_number(fixture: LimitsFixture) {
     let key = fixture.keys.message_counter(&alice);
     for expected in ["1", "2", "2"] {
         fixture.nodes[0].count_message(&alice, 2).await.unwrap();
-        let value: String = fixture.ask("GET", &key, &[]).await;
+        let value: String = fixture.command("GET", &key, &[]).await;
         assert_eq!(value, expected);
     }
     fixture.assert_ttl(&key, WINDOW).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::HistoryVisibility;
 use parlor_chat::messages::{CatchUpConversation, JoinReply};
@@ -162,7 +162,7 @@ async fn catch_up_respects_history_visibility(world: World) {
         after_rev: Some(0),
     };
     let refused = asked.clone().run(&world.nodes[0], &person("dave")).await;
-    assert_eq!(refused.unwrap_err().code(), Code::NotAMember);
+    assert_eq!(refused.unwrap_err().code(), ErrorCode::NotAMember);
     let messages = world.nodes[0].messages();
     let alice = person("alice");
     let text = crate::capabilities::messages::fixture::text;

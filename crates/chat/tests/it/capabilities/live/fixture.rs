@@ -100,11 +100,11 @@ impl World {
 
     /// Runs a statement.
     pub async fn execute_sql(&self, statement: &'static str) {
-        use parlor_chat::database::Either;
+        use parlor_chat::database::PerBackend;
         let mut tx = self.nodes[0].database().begin().await.unwrap();
         match tx.connection() {
-            Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-            Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+            PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+            PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
         }
         tx.commit().await.unwrap();
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use parlor_chat::Chat;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::context::ChatContext;
-use parlor_chat::database::{Database, Either, WriteTransaction};
+use parlor_chat::database::{Database, PerBackend, WriteTransaction};
 use parlor_chat::ids::NodeId;
 use parlor_chat::messages::MessageEdit;
 
@@ -37,8 +37,8 @@ async fn hold(database: &Database) -> WriteTransaction {
 
 async fn run(tx: &mut WriteTransaction, statement: &'static str) {
     match tx.connection() {
-        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
     }
 }
 
@@ -53,7 +53,7 @@ async fn a_message_with_an_unconfirmed_commit_is_applied(mut world: World) {
         .messages()
         .send(&person("bob"), &c1(), text("two"))
         .await;
-    assert_eq!(sent.unwrap_err().code(), Code::DatabaseUnavailable);
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::DatabaseUnavailable);
     drop(held);
     assert_eq!(world.published_seqs().await, [1]);
     let retried = async || node.messages().retry_pending().await;
@@ -80,7 +80,7 @@ async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
         metadata: None,
     };
     let edited = node.messages().edit(&person("alice"), &c1(), 1, edit).await;
-    assert_eq!(edited.unwrap_err().code(), Code::DatabaseUnavailable);
+    assert_eq!(edited.unwrap_err().code(), ErrorCode::DatabaseUnavailable);
     drop(held);
     let retried = async || node.messages().retry_pending().await;
     parlor_testkit::eventually("pending store updates are applied", retried).await;

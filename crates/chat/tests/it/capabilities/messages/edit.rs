@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parlor_chat::api::caller::Role;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::messages::MessageEdit;
 use serde_json::json;
 
@@ -60,7 +60,7 @@ pub async fn an_edit_is_shown_in_the_list_and_to_the_nodes(mut world: World) {
     );
     assert_eq!(
         world.edit(0, "alice", 3, "").await,
-        Err(Code::InvalidRequest)
+        Err(ErrorCode::InvalidRequest)
     );
 }
 
@@ -80,7 +80,7 @@ async fn a_deleted_message_stays_without_its_content(mut world: World) {
     );
     assert_eq!(
         world.edit(0, "alice", 1, "x").await,
-        Err(Code::MessageDeleted)
+        Err(ErrorCode::MessageDeleted)
     );
     assert_eq!(world.newest(0).await, ["", "2"]);
     let changed = world.frames().await.len();
@@ -94,26 +94,32 @@ async fn a_deleted_message_stays_without_its_content(mut world: World) {
 
 async fn only_senders_and_admins_can_edit_or_delete_messages(world: World) {
     world.send(0, "bob", "1").await;
-    assert_eq!(world.edit(0, "carol", 1, "x").await, Err(Code::Forbidden));
-    assert_eq!(world.delete(0, "carol", 1).await, Err(Code::Forbidden));
+    assert_eq!(
+        world.edit(0, "carol", 1, "x").await,
+        Err(ErrorCode::Forbidden)
+    );
+    assert_eq!(world.delete(0, "carol", 1).await, Err(ErrorCode::Forbidden));
     assert_eq!(
         world.edit(0, "mallory", 1, "x").await,
-        Err(Code::NotAMember)
+        Err(ErrorCode::NotAMember)
     );
     assert_eq!(
         world.edit(0, "mallory", 7, "x").await,
-        Err(Code::NotAMember)
+        Err(ErrorCode::NotAMember)
     );
-    assert_eq!(world.edit(0, "bob", 7, "x").await, Err(Code::NotFound));
+    assert_eq!(world.edit(0, "bob", 7, "x").await, Err(ErrorCode::NotFound));
     let window = world.options.messages.edit_window;
     world.advance(window - Duration::from_millis(1)).await;
     assert!(world.edit(0, "bob", 1, "in time").await.is_ok());
     world.advance(Duration::from_millis(1)).await;
     assert_eq!(
         world.edit(0, "bob", 1, "x").await,
-        Err(Code::EditWindowOver)
+        Err(ErrorCode::EditWindowOver)
     );
-    assert_eq!(world.delete(0, "bob", 1).await, Err(Code::EditWindowOver));
+    assert_eq!(
+        world.delete(0, "bob", 1).await,
+        Err(ErrorCode::EditWindowOver)
+    );
     assert!(world.edit(0, "alice", 1, "the owner").await.is_ok());
     let messages = world.nodes[0].messages();
     for role in [Role::Admin, Role::Service] {
@@ -126,7 +132,7 @@ async fn only_senders_and_admins_can_edit_or_delete_messages(world: World) {
         let edited = messages.edit(&caller, &c1(), 1, edit).await.unwrap();
         assert_eq!(edited.content, role.name());
         let gone = messages.delete(&caller, &c1(), 9).await.unwrap_err();
-        assert_eq!(gone.code(), Code::NotFound);
+        assert_eq!(gone.code(), ErrorCode::NotFound);
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use parlor_chat::Chat;
 use parlor_chat::ChatOptions;
 use parlor_chat::api::caller::{Caller, Role};
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::{ConversationKind, CreateConversation, HistoryVisibility};
-use parlor_chat::database::{Database, Either};
+use parlor_chat::database::{Database, PerBackend};
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace, Preset, RecentLayout};
 use parlor_chat::messages::writer::{MessageDraft, MessageWriter};
@@ -27,8 +27,8 @@ use crate::support::backend::TestBackend;
 macro_rules! on_connection {
     ($tx:expr, $connection:ident => $do:expr) => {
         match $tx.connection() {
-            Either::Sqlite($connection) => $do,
-            Either::Postgres($connection) => $do,
+            PerBackend::Sqlite($connection) => $do,
+            PerBackend::Postgres($connection) => $do,
         }
     };
 }
@@ -89,7 +89,7 @@ impl World {
         let frames = bus.subscribe_sharded(channel.as_str());
         let events = bus.subscribe(created.as_str());
         let mut options = ChatOptions::default();
-        options.messages.rate = 10_000;
+        options.messages.max_messages_per_window = 10_000;
         let mut world = Self {
             frames: frames.await.unwrap(),
             events: events.await.unwrap(),
@@ -191,7 +191,7 @@ impl World {
         who: &str,
         seq: u64,
         content: &str,
-    ) -> Result<Message, Code> {
+    ) -> Result<Message, ErrorCode> {
         let edit = MessageEdit {
             content: Some(content.into()),
             metadata: None,
@@ -201,7 +201,7 @@ impl World {
         edited.map_err(|error| error.code())
     }
 
-    pub async fn delete(&self, node: usize, who: &str, seq: u64) -> Result<Message, Code> {
+    pub async fn delete(&self, node: usize, who: &str, seq: u64) -> Result<Message, ErrorCode> {
         let messages = self.nodes[node].messages();
         let deleted = messages.delete(&person(who), &c1(), seq).await;
         deleted.map_err(|error| error.code())

@@ -1,6 +1,6 @@
 //! Reading pages and single messages.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{HistoryVisibility, JoinConversation};
 use parlor_chat::ids::ConversationId;
@@ -93,7 +93,7 @@ async fn pages_are_those_of_a_model(world: World) {
     }
     for seq in [0, 151, u64::MAX] {
         let missing = node.find_message(&c1(), Some(&bob), seq).await.unwrap_err();
-        assert_eq!(missing.code(), Code::NotFound, "{seq}");
+        assert_eq!(missing.code(), ErrorCode::NotFound, "{seq}");
     }
 }
 
@@ -126,7 +126,7 @@ async fn a_member_who_may_not_see_the_past_does_not(world: World) {
         assert_eq!(all.messages.len(), 5);
     }
     let hidden = node.find_message(&c2, Some(&dave), 3).await.unwrap_err();
-    assert_eq!(hidden.code(), Code::NotFound);
+    assert_eq!(hidden.code(), ErrorCode::NotFound);
     node.delete(&person("alice"), &c2, 2).await.unwrap();
     node.delete(&person("alice"), &c2, 4).await.unwrap();
     let missed = node.read_missed(&c2, &dave, Some(5), Some(0)).await;

@@ -1,6 +1,6 @@
 //! Outages of the store.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_testkit::eventually;
 
 use super::fixture::World;
@@ -15,7 +15,7 @@ async fn what_was_sent_without_the_store_is_applied_when_it_is_back() {
     world.send(1, "bob", "the outage").await;
     assert_eq!(world.newest(0).await, ["before", "during", "the outage"]);
     let refused = world.edit(0, "alice", 1, "edited").await.unwrap_err();
-    assert_eq!(refused, Code::StoreUnavailable);
+    assert_eq!(refused, ErrorCode::StoreUnavailable);
 
     world.server.as_mut().unwrap().restart_empty().await;
     for node in &world.nodes {

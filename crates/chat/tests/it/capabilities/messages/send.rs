@@ -1,6 +1,6 @@
 //! Sending: validation, duplicates and the rate limit.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::messages::{NewMessage, SentMessage};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ test_on_all_backends! {
     rejected_and_repeated_messages_do_not_count_against_the_limit;
 }
 
-async fn send(world: &World, who: &str, new: NewMessage) -> Result<SentMessage, Code> {
+async fn send(world: &World, who: &str, new: NewMessage) -> Result<SentMessage, ErrorCode> {
     let messages = world.nodes[0].messages();
     let sent = messages.send(&person(who), &c1(), new).await;
     sent.map_err(|error| error.code())
@@ -39,42 +39,58 @@ async fn message_content_is_validated(world: World) {
     let most = world.options.messages.max_content_bytes;
     let many: Vec<_> = (0..51).map(|nth| format!("u{nth}")).collect();
     for (new, code) in [
-        (text(""), Code::InvalidRequest),
-        (message_with_metadata("", Value::Null), Code::InvalidRequest),
-        (text("a\0b"), Code::InvalidRequest),
-        (text(&"x".repeat(most + 1)), Code::ContentTooLarge),
-        (message_with_metadata("x", json!([1])), Code::InvalidRequest),
+        (text(""), ErrorCode::InvalidRequest),
+        (
+            message_with_metadata("", Value::Null),
+            ErrorCode::InvalidRequest,
+        ),
+        (text("a\0b"), ErrorCode::InvalidRequest),
+        (text(&"x".repeat(most + 1)), ErrorCode::ContentTooLarge),
+        (
+            message_with_metadata("x", json!([1])),
+            ErrorCode::InvalidRequest,
+        ),
         (
             message_with_metadata("x", json!({"a": "x".repeat(4_096)})),
-            Code::ContentTooLarge,
+            ErrorCode::ContentTooLarge,
         ),
         (
             message_with_metadata("x", json!({"a": "\0"})),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             message_with_metadata("x", json!({"mentions": "bob"})),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             message_with_metadata("x", json!({"mentions": [1]})),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
         (
             message_with_metadata("x", json!({"mentions": ["a b"]})),
-            Code::InvalidId,
+            ErrorCode::InvalidId,
         ),
         (
             message_with_metadata("x", json!({"mentions": many})),
-            Code::TooMany,
+            ErrorCode::TooMany,
         ),
-        (message_with_client_id("x", ""), Code::InvalidRequest),
+        (message_with_client_id("x", ""), ErrorCode::InvalidRequest),
         (
             message_with_client_id("x", &"k".repeat(129)),
-            Code::InvalidRequest,
+            ErrorCode::InvalidRequest,
         ),
-        (message_with_client_id("x", "a\nb"), Code::InvalidRequest),
-        (message_with_client_id("x", "a\0b"), Code::InvalidRequest),
+        (
+            message_with_client_id("x", "a\nb"),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            message_with_client_id("x", "a\nb"),
+            ErrorCode::InvalidRequest,
+        ),
+        (
+            message_with_client_id("x", "a\0b"),
+            ErrorCode::InvalidRequest,
+        ),
     ] {
         assert_eq!(
             send(&world, "alice", new.clone()).await,
@@ -86,7 +102,7 @@ async fn message_content_is_validated(world: World) {
     visitor.anonymous = true;
     let messages = world.nodes[0].messages();
     let refused = messages.send(&visitor, &c1(), text("x")).await.unwrap_err();
-    assert_eq!(refused.code(), Code::ReadOnlySession);
+    assert_eq!(refused.code(), ErrorCode::ReadOnlySession);
     for new in [
         text(&"x".repeat(most)),
         message_with_metadata("", json!({"image": "a.png"})),
@@ -134,7 +150,7 @@ async fn a_repetition_applies_what_its_first_sender_left(mut world: World) {
 }
 
 async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: World) {
-    world.options.messages.rate = 3;
+    world.options.messages.max_messages_per_window = 3;
     world.nodes[0] = world.start("n0").await;
     send(&world, "alice", message_with_client_id("1", "k"))
         .await
@@ -157,7 +173,7 @@ async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: Wor
     assert_eq!((again.is_duplicate, again.message.seq), (true, 1));
     assert_eq!(
         send(&world, "alice", message_with_client_id("x", "new")).await,
-        Err(Code::RateLimited)
+        Err(ErrorCode::RateLimited)
     );
     send(&world, "bob", text("of another")).await.unwrap();
     world.advance(std::time::Duration::from_secs(60)).await;
@@ -165,12 +181,12 @@ async fn the_message_limit_does_not_apply_to_a_repeated_client_id(mut world: Wor
 }
 
 async fn rejected_and_repeated_messages_do_not_count_against_the_limit(mut world: World) {
-    world.options.messages.rate = 2;
+    world.options.messages.max_messages_per_window = 2;
     world.nodes[0] = world.start("n0").await;
     for _ in 0..5 {
         assert_eq!(
             send(&world, "mallory", text("x")).await,
-            Err(Code::NotAMember)
+            Err(ErrorCode::NotAMember)
         );
     }
     send(&world, "alice", message_with_client_id("1", "k"))

@@ -1,9 +1,9 @@
 //! Keys of a foreign type, and state that contradicts the database.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{HistoryVisibility, JoinConversation};
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use parlor_chat::ids::ConversationId;
 use parlor_chat::messages::{GetMessage, ListMessages};
 
@@ -104,18 +104,18 @@ async fn a_member_known_only_to_the_cache_gets_no_history(world: World) {
     let statement = "DELETE FROM members WHERE user_id = 'dave'";
     let mut tx = node.database().begin().await.unwrap();
     match tx.connection() {
-        Either::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
-        Either::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
     }
     tx.commit().await.unwrap();
     let refused = list.run(node, &dave).await.unwrap_err();
-    assert_eq!(refused.code(), Code::NotAMember);
+    assert_eq!(refused.code(), ErrorCode::NotAMember);
     let get = GetMessage {
         conversation_id: "c2".into(),
         seq: 1,
     };
     let refused = get.clone().run(node, &dave).await.unwrap_err();
-    assert_eq!(refused.code(), Code::NotAMember);
+    assert_eq!(refused.code(), ErrorCode::NotAMember);
     // A service may read every conversation, even on behalf of a user who is not a member.
     let mut service = person("dave");
     service.role = parlor_chat::api::caller::Role::Service;

@@ -105,11 +105,9 @@ async fn while_redis_is_down_reads_are_degraded_and_departures_are_retried() {
     let left = fixture.nodes[0]
         .disconnect(&socket_device("alice", "s1"))
         .await;
-    assert!(
-        left.is_err_and(
-            |error| error.code() == parlor_chat::api::error_code::Code::StoreUnavailable
-        )
-    );
+    assert!(left.is_err_and(
+        |error| error.code() == parlor_chat::api::error_code::ErrorCode::StoreUnavailable
+    ));
     let new = fixture.nodes[0].connect(socket_device("carol", "s3")).await;
     assert!(new.is_err_and(|error| error.is_store_unavailable()));
     fixture.nodes[0]

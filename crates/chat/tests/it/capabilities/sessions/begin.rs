@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::sessions::SessionStatus;
 
 use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, code, user};
@@ -57,7 +57,7 @@ pub async fn a_user_without_a_session_is_refused(fixture: SessionsFixture) {
     for node in [0, 1] {
         assert_eq!(
             fixture.check_error(node, &alice).await,
-            Some(Code::SessionExpired)
+            Some(ErrorCode::SessionExpired)
         );
     }
     fixture.caller_with_session("alice").await;
@@ -75,7 +75,7 @@ pub async fn a_session_lasts_a_week_after_it_was_last_used(fixture: SessionsFixt
     fixture.advance(WEEK + Duration::from_secs(1)).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     assert!(fixture.hash("alice").await.is_empty());
 }
@@ -110,7 +110,7 @@ async fn a_second_login_changes_the_device_and_nothing_else(fixture: SessionsFix
     fixture.nodes[1].begin(&alice, None).await.unwrap();
     assert_eq!(fixture.hash("alice").await["device_id"], "api");
     let wrong = fixture.nodes[1].begin(&alice, Some("a b")).await;
-    assert_eq!(code(wrong), Some(Code::InvalidId));
+    assert_eq!(code(wrong), Some(ErrorCode::InvalidId));
 }
 
 async fn each_of_many_concurrent_logins_gets_its_own_result(fixture: SessionsFixture) {
@@ -128,12 +128,15 @@ async fn each_of_many_concurrent_logins_gets_its_own_result(fixture: SessionsFix
     let begin = |(caller, device)| fixture.nodes[0].begin(caller, Some(device));
     let begun = callers.iter().zip(devices.iter().map(String::as_str));
     let begun = join_all(begun.map(begin)).await;
-    let codes: Vec<Option<Code>> = begun.into_iter().map(code).collect();
+    let codes: Vec<Option<ErrorCode>> = begun.into_iter().map(code).collect();
     let (begun, refused) = codes.split_at(names.len() + 1);
     assert!(begun.iter().all(Option::is_none), "{begun:?}");
     assert_eq!(
         refused,
-        [Some(Code::SessionBlocked), Some(Code::SessionExpired)]
+        [
+            Some(ErrorCode::SessionBlocked),
+            Some(ErrorCode::SessionExpired)
+        ]
     );
     // The rows contain the same sessions.
     for lost in [false, true] {
@@ -147,7 +150,7 @@ async fn each_of_many_concurrent_logins_gets_its_own_result(fixture: SessionsFix
         let first = fixture.nodes[1].session(&user("user-0")).await.unwrap();
         assert!(["device-0", "device-40"].contains(&first.device_id.as_str()));
         let ended = fixture.nodes[1].session(&user("carol")).await;
-        assert_eq!(code(ended), Some(Code::SessionExpired));
+        assert_eq!(code(ended), Some(ErrorCode::SessionExpired));
     }
 }
 
@@ -164,7 +167,7 @@ async fn a_visitor_may_read_only(fixture: SessionsFixture) {
         .unwrap();
     assert_eq!(
         code(caller.require_write_access()),
-        Some(Code::ReadOnlySession)
+        Some(ErrorCode::ReadOnlySession)
     );
 }
 
@@ -200,10 +203,10 @@ async fn a_service_needs_no_session(fixture: SessionsFixture) {
 
 pub async fn status_and_active_written_by_other_services_are_respected(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
-    let cases: [(&[&str], Option<Code>); 5] = [
-        (&["status", "blocked"], Some(Code::SessionBlocked)),
+    let cases: [(&[&str], Option<ErrorCode>); 5] = [
+        (&["status", "blocked"], Some(ErrorCode::SessionBlocked)),
         (&["status", "login"], None),
-        (&["active", "false"], Some(Code::SessionBlocked)),
+        (&["active", "false"], Some(ErrorCode::SessionBlocked)),
         (&["active", "true"], None),
         // An unknown status does not give full access.
         (&["status", "superuser"], None),
@@ -219,6 +222,6 @@ pub async fn status_and_active_written_by_other_services_are_respected(fixture: 
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::sessions::SessionStatus;
 
 use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, code, user};
@@ -26,15 +26,15 @@ pub async fn a_logout_ends_the_session_and_its_tokens(fixture: SessionsFixture) 
     assert!(fixture.hash("alice").await.is_empty());
     assert_eq!(
         fixture.check_error(0, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     let again = fixture.nodes[1].begin(&alice, None).await;
-    assert_eq!(code(again), Some(Code::SessionExpired));
+    assert_eq!(code(again), Some(ErrorCode::SessionExpired));
     assert!(fixture.hash("alice").await.is_empty());
     // A token that was issued one second later can begin a new session.
     fixture.advance(SECOND).await;
@@ -43,7 +43,7 @@ pub async fn a_logout_ends_the_session_and_its_tokens(fixture: SessionsFixture) 
     assert_eq!(fixture.check_error(0, &later).await, None);
     assert_eq!(
         fixture.check_error(0, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
 }
 
@@ -59,13 +59,13 @@ pub async fn a_blocked_user_is_refused_at_once_and_on_every_node_within_a_second
     assert_eq!(blocked.status, SessionStatus::Blocked);
     assert_eq!(
         fixture.check_error(0, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     // This node has received no notification, because it does not listen to the bus in this test.
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     let hash = fixture.hash("alice").await;
     assert_eq!((&*hash["status"], &*hash["active"]), ("blocked", "false"));
@@ -78,11 +78,11 @@ async fn a_blocked_user_cannot_begin_a_session(fixture: SessionsFixture) {
     let bob = fixture.caller("bob");
     assert_eq!(
         code(fixture.nodes[1].begin(&bob, None).await),
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     assert_eq!(
         fixture.check_error(1, &bob).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     // A block that another service wrote into the hash is effective without a row.
     let carol = fixture.caller_with_session("carol").await;
@@ -91,7 +91,7 @@ async fn a_blocked_user_cannot_begin_a_session(fixture: SessionsFixture) {
         .await;
     assert_eq!(
         code(fixture.nodes[1].begin(&carol, None).await),
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
 }
 
@@ -102,12 +102,12 @@ async fn a_block_remains_after_the_session_key_expires(fixture: SessionsFixture)
     assert!(fixture.hash("alice").await.is_empty());
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     let token = fixture.caller("alice");
     assert_eq!(
         code(fixture.nodes[1].begin(&token, None).await),
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
 }
 
@@ -125,7 +125,7 @@ async fn an_unblocked_user_continues_the_session(fixture: SessionsFixture) {
     // A user without a session has none after the block either.
     fixture.nodes[0].block(&user("bob"), None).await.unwrap();
     let none = fixture.nodes[0].unblock(&user("bob")).await;
-    assert_eq!(code(none), Some(Code::SessionExpired));
+    assert_eq!(code(none), Some(ErrorCode::SessionExpired));
     assert!(fixture.hash("bob").await.is_empty());
 }
 
@@ -146,7 +146,7 @@ async fn concurrent_logins_and_logouts_end_as_the_rows_say(fixture: SessionsFixt
         fixture.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
             let answer = fixture.check_error(node, &token).await;
-            assert_eq!(answer, Some(Code::SessionExpired), "{name}");
+            assert_eq!(answer, Some(ErrorCode::SessionExpired), "{name}");
         }
         fixture.nodes[0]
             .begin(&fixture.caller(&name), None)
@@ -162,7 +162,7 @@ async fn concurrent_logins_and_logouts_end_as_the_rows_say(fixture: SessionsFixt
         fixture.advance(SESSION_CACHE_TTL).await;
         for node in [0, 1] {
             let answer = fixture.check_error(node, &token).await;
-            assert_eq!(answer, Some(Code::SessionBlocked), "{name}");
+            assert_eq!(answer, Some(ErrorCode::SessionBlocked), "{name}");
         }
     }
 }

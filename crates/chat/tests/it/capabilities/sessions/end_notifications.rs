@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::ids::DeviceId;
 use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
 use parlor_store::BusEvent;
@@ -138,7 +138,7 @@ async fn a_late_logout_message_does_not_end_a_newer_session(fixture: SessionsFix
 async fn a_user_without_a_session_cannot_wait_for_its_end(fixture: SessionsFixture) {
     let alice = fixture.caller("alice");
     let refused = fixture.nodes[0].wait_for_session_end(&alice, None).await;
-    assert_eq!(code(refused), Some(Code::SessionExpired));
+    assert_eq!(code(refused), Some(ErrorCode::SessionExpired));
 }
 
 #[tokio::test]

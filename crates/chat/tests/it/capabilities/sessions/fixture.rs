@@ -8,7 +8,7 @@ use std::time::Duration;
 use parlor_chat::SessionOptions;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
 use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
 
@@ -72,7 +72,7 @@ impl SessionsFixture {
     }
 
     /// Error code of a session check; `None` if the session is valid.
-    pub async fn check_error(&self, node: usize, token: &Caller) -> Option<Code> {
+    pub async fn check_error(&self, node: usize, token: &Caller) -> Option<ErrorCode> {
         code(self.nodes[node].check(token.clone()).await)
     }
 
@@ -118,6 +118,6 @@ impl Deref for SessionsFixture {
     }
 }
 
-pub fn code<T>(answer: Result<T>) -> Option<Code> {
+pub fn code<T>(answer: Result<T>) -> Option<ErrorCode> {
     answer.err().map(|error| error.code())
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use parlor_chat::api::error_code::Code;
-use parlor_chat::database::Either;
+use parlor_chat::api::error_code::ErrorCode;
+use parlor_chat::database::PerBackend;
 use parlor_chat::keys::Key;
 
 use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, user};
@@ -19,8 +19,8 @@ on_every_engine! {
 /// Runs a query that returns a number.
 async fn number(fixture: &SessionsFixture, asked: &'static str) -> Option<i64> {
     match fixture.database().await.reader() {
-        Either::Sqlite(pool) => sqlx::query_scalar(asked).fetch_one(pool).await.unwrap(),
-        Either::Postgres(pool) => sqlx::query_scalar(asked).fetch_one(pool).await.unwrap(),
+        PerBackend::Sqlite(pool) => sqlx::query_scalar(asked).fetch_one(pool).await.unwrap(),
+        PerBackend::Postgres(pool) => sqlx::query_scalar(asked).fetch_one(pool).await.unwrap(),
     }
 }
 
@@ -45,7 +45,7 @@ async fn a_block_that_failed_in_the_store_is_retried(fixture: SessionsFixture) {
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     assert_eq!(fixture.hash("alice").await["status"], "blocked");
 }
@@ -83,12 +83,12 @@ async fn a_key_of_another_type_is_no_session(fixture: SessionsFixture) {
     run(&fixture, "RPUSH", &key, &["x"]).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 
 use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, user};
 use super::on_every_engine;
@@ -43,12 +43,12 @@ async fn a_deleted_session_does_not_come_back_with_the_next_loss(fixture: Sessio
     fixture.run_as_other_service("DEL", "alice", &[]).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     lose_data(&fixture).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
 }
 
@@ -61,7 +61,7 @@ pub async fn an_older_store_does_not_admit_a_blocked_user(fixture: SessionsFixtu
     fixture.raise_epoch().await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     assert_eq!(fixture.hash("alice").await["status"], "blocked");
 }
@@ -75,7 +75,7 @@ async fn an_older_store_does_not_bring_back_an_ended_session(fixture: SessionsFi
     fixture.raise_epoch().await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
     assert!(fixture.hash("alice").await.is_empty());
 }
@@ -87,7 +87,7 @@ async fn an_old_session_is_not_brought_back(fixture: SessionsFixture) {
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
 }
 
@@ -102,11 +102,11 @@ async fn sessions_are_checked_with_the_rows_while_the_store_is_unavailable() {
     assert_eq!(fixture.check_error(1, &alice).await, None);
     assert_eq!(
         fixture.check_error(1, &bob).await,
-        Some(Code::SessionBlocked)
+        Some(ErrorCode::SessionBlocked)
     );
     let carol = fixture.caller("carol");
     assert_eq!(
         fixture.check_error(1, &carol).await,
-        Some(Code::SessionExpired)
+        Some(ErrorCode::SessionExpired)
     );
 }

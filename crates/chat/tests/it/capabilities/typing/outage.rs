@@ -1,6 +1,6 @@
 //! The store is unavailable, and returns.
 
-use parlor_chat::api::error_code::Code;
+use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
@@ -16,7 +16,7 @@ async fn while_redis_is_unavailable_calls_fail_and_later_starts_are_written() {
 
     let node = &fixture.nodes[0];
     let rejected = node.start(&conv, &bob, None).await.unwrap_err();
-    assert_eq!(rejected.code(), Code::StoreUnavailable);
+    assert_eq!(rejected.code(), ErrorCode::StoreUnavailable);
     let rejected = node.stop(&conv, &bob).await.unwrap_err();
     assert!(rejected.is_store_unavailable());
     let rejected = node.typing_users(&conv).await.unwrap_err();

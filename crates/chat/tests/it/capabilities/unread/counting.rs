@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use parlor_chat::api::error_code::Code;
-use parlor_chat::database::Either;
+use parlor_chat::api::error_code::ErrorCode;
+use parlor_chat::database::PerBackend;
 use serde_json::json;
 
 use super::fixture::{World, apply_messages, conversation, map, next, user};
@@ -343,7 +343,7 @@ pub async fn positions_are_for_members(world: World) {
             .unwrap_err()
             .code(),
     ];
-    assert_eq!(codes, [Code::NotAMember; 5]);
+    assert_eq!(codes, [ErrorCode::NotAMember; 5]);
     world.node().retry_pending().await.unwrap();
     assert_eq!(world.stored_counts("bob", C1).await, map(&[]));
 }
@@ -432,14 +432,14 @@ async fn a_sweep_of_mutes_holds_one_row_at_a_time() {
     world.advance(Duration::from_secs(61)).await;
     let holder = world.database().await;
     let mut held = holder.begin().await.unwrap();
-    let Either::Postgres(connection) = held.connection() else {
+    let PerBackend::Postgres(connection) = held.connection() else {
         panic!("the Redis fixture uses PostgreSQL");
     };
     let hold = "SELECT 1 FROM members WHERE user_id = 'carol' FOR UPDATE";
     sqlx::query(hold).execute(connection).await.unwrap();
     let swept = world.node().expire_mutes();
     let done = parlor_testkit::eventually("bob's mute is cleared", async || {
-        let Either::Postgres(pool) = holder.reader() else {
+        let PerBackend::Postgres(pool) = holder.reader() else {
             return false;
         };
         let asked = "SELECT muted_until FROM members WHERE user_id = 'bob'";

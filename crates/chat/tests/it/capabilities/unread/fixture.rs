@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 
 use parlor_chat::context::ChatContext;
-use parlor_chat::database::{Database, Either};
+use parlor_chat::database::{Database, PerBackend};
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace, Preset};
 use parlor_chat::unread::{CountedMessages, SenderPosition, Unread};
@@ -20,8 +20,8 @@ pub const FANOUT_LIMIT: u64 = 3;
 macro_rules! sql {
     ($tx:expr, $c:ident => $body:expr) => {
         match $tx.connection() {
-            Either::Sqlite($c) => $body,
-            Either::Postgres($c) => $body,
+            PerBackend::Sqlite($c) => $body,
+            PerBackend::Postgres($c) => $body,
         }
     };
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -217,14 +217,14 @@ impl RandomHistory {
         let delete = "UPDATE messages SET deleted_at = 1 WHERE conversation_id = $1 AND seq = 1";
         let mut tx = world.database.begin().await.unwrap();
         match tx.connection() {
-            Either::Sqlite(c) => drop(
+            PerBackend::Sqlite(c) => drop(
                 sqlx::query(delete)
                     .bind(&self.names[at])
                     .execute(c)
                     .await
                     .unwrap(),
             ),
-            Either::Postgres(c) => drop(
+            PerBackend::Postgres(c) => drop(
                 sqlx::query(delete)
                     .bind(&self.names[at])
                     .execute(c)

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use parlor_chat::api::caller::Role;
 use parlor_chat::api::error::Result;
-use parlor_chat::context::Timestamp;
-use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, Either, WriteTransaction};
+use parlor_chat::clock::Timestamp;
+use parlor_chat::database::{Database, DatabaseOptions, DatabaseUrl, PerBackend, WriteTransaction};
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::messages::writer::{MessageDraft, MessageWriter, WrittenMessage};
 use parlor_testkit::Postgres;
@@ -15,11 +15,11 @@ use sqlx::{AssertSqlSafe, FromRow};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-macro_rules! on {
+macro_rules! for_backend {
     ($either:expr, $it:ident => $body:expr) => {
         match $either {
-            Either::Sqlite($it) => $body,
-            Either::Postgres($it) => $body,
+            PerBackend::Sqlite($it) => $body,
+            PerBackend::Postgres($it) => $body,
         }
     };
 }
@@ -120,7 +120,7 @@ impl World {
         T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + Send + Unpin,
     {
         let statement = AssertSqlSafe(statement.to_owned());
-        on!(self.database.reader(), pool => sqlx::query_as(statement).fetch_all(pool).await.unwrap())
+        for_backend!(self.database.reader(), pool => sqlx::query_as(statement).fetch_all(pool).await.unwrap())
     }
 
     pub async fn one<T>(&self, statement: &str) -> T
@@ -199,7 +199,7 @@ pub async fn answers(
 
 pub async fn run(tx: &mut WriteTransaction, statement: &str) {
     let statement = AssertSqlSafe(statement.to_owned());
-    on!(tx.connection(), c => drop(sqlx::query(statement).execute(c).await.unwrap()));
+    for_backend!(tx.connection(), c => drop(sqlx::query(statement).execute(c).await.unwrap()));
 }
 
 pub fn draft(conversation: &str, sender: &str, content: &str) -> MessageDraft {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parlor_chat::database::Either;
+use parlor_chat::database::PerBackend;
 use parlor_chat::messages::writer::MessageWriter;
 
 use super::fixture::{World, answers, draft, draft_with_client_id, run};
@@ -79,7 +79,7 @@ async fn a_batch_that_is_in_a_deadlock_is_repeated() {
     .await;
     drop(hold);
     // Now one batch waits for `z` and holds other locks.
-    let Either::Postgres(connection) = other.connection() else {
+    let PerBackend::Postgres(connection) = other.connection() else {
         panic!("the database is PostgreSQL");
     };
     let mine: (i32,) = sqlx::query_as("SELECT pg_backend_pid()")

@@ -1,6 +1,6 @@
 //! Effects of a message besides its row: the position of its sender, the time of the conversation, mentions.
 
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::ids::UserId;
 
 use super::fixture::{World, draft};

@@ -1,7 +1,7 @@
 //! Background tasks that end with their owner.
 //!
 //! Invariants:
-//! 1. A [`BackgroundTasks`] owns every task of this crate and aborts its tasks on drop and in `abort_all`.
+//! 1. A [`TaskGroup`] owns every task of this crate and aborts its tasks on drop and in `abort_all`.
 
 use std::future::Future;
 
@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 
 /// Running tasks, aborted on drop.
 #[derive(Default)]
-pub(crate) struct BackgroundTasks(Mutex<JoinSet<()>>);
+pub(crate) struct TaskGroup(Mutex<JoinSet<()>>);
 
-impl BackgroundTasks {
+impl TaskGroup {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}

@@ -5,13 +5,13 @@ use std::time::Duration;
 use parlor_store::ManualClock;
 use redis::cmd;
 
-use super::*;
+use super::super::COUNT_MESSAGE;
 use crate::script_parity::ScriptParity;
 
 #[tokio::test]
-async fn the_step_in_rust_does_what_the_script_does() {
+async fn the_native_script_does_what_the_lua_script_does() {
     let clock = ManualClock::default();
-    let mut twins = ScriptParity::open(&clock).await;
+    let mut parity = ScriptParity::open(&clock).await;
     let values = [
         "",
         "0",
@@ -33,21 +33,21 @@ async fn the_step_in_rust_does_what_the_script_does() {
                     set.arg("PX").arg(ttl);
                 }
                 if !value.is_empty() {
-                    twins.run_on_both(&set).await;
+                    parity.run_on_both(&set).await;
                 }
                 for wait in [0, 1, 1, 49] {
                     clock.advance(Duration::from_millis(wait));
                     let call = COUNT_MESSAGE.keys("key").arg(limit).arg(50);
                     let what = format!("{value:?}, {ttl:?}, {limit}, {wait}");
-                    twins.assert_same(&COUNT_MESSAGE, call, &what).await;
+                    parity.assert_same(&COUNT_MESSAGE, call, &what).await;
                 }
-                twins.run_on_both(&cmd("FLUSHALL")).await;
+                parity.run_on_both(&cmd("FLUSHALL")).await;
             }
         }
     }
-    twins.run_on_both(cmd("LPUSH").arg("key").arg("x")).await;
+    parity.run_on_both(cmd("LPUSH").arg("key").arg("x")).await;
     let call = COUNT_MESSAGE.keys("key").arg(1).arg(50);
-    twins
+    parity
         .assert_same(&COUNT_MESSAGE, call, "foreign type")
         .await;
 }
