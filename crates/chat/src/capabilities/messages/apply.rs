@@ -22,20 +22,19 @@
 //!    is committed in both cases. A store update that fails is added to the retry queue.
 
 use std::pin::pin;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Messages;
 use super::append::{AppendBatch, AppendReply, AppendStatus};
-use super::apply_queue::{ApplyQueue, ApplyTurn};
+use super::apply_queue::ApplyTurn;
 use super::encode::{EncodedMessage, EventParticipants};
+use super::post_commit::ConversationCommit;
 use super::retry::PendingStoreUpdate;
 use super::rows::ConversationHead;
-use super::writer::{CommitObserver, CommittedMessage, PendingReply, WrittenMessage};
+use super::writer::{CommittedMessage, PendingReply, WrittenMessage};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
@@ -44,20 +43,6 @@ use crate::unread::{self, SenderPosition};
 
 /// How long a reply waits for the store after the commit.
 const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Applies messages to the store after their commit.
-pub(super) struct PostCommitApplier {
-    messages: Weak<Messages>,
-    runtime: Handle,
-    queue: Arc<ApplyQueue>,
-}
-
-/// The messages of one conversation in one commit.
-struct ConversationCommit {
-    conversation: ConversationId,
-    turn: ApplyTurn,
-    committed: Vec<CommittedMessage>,
-}
 
 /// New messages of one conversation and one commit, encoded for the store.
 struct EncodedCommit {
@@ -72,57 +57,8 @@ struct EncodedCommit {
 /// Senders that wait for a reply, and their replies.
 type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
 
-impl PostCommitApplier {
-    pub(super) fn new(messages: &Weak<Messages>) -> Arc<Self> {
-        Arc::new(Self {
-            messages: Weak::clone(messages),
-            runtime: Handle::current(),
-            queue: Arc::default(),
-        })
-    }
-}
-
-impl CommitObserver for PostCommitApplier {
-    fn on_committed(&self, mut batch: Vec<CommittedMessage>) {
-        let Some(messages) = self.messages.upgrade() else {
-            return;
-        };
-        // The sort is stable: the messages of one conversation keep their order.
-        batch.sort_by(|a, b| a.row.conversation_id.cmp(&b.row.conversation_id));
-        let mut groups = Vec::<ConversationCommit>::new();
-        for message in batch {
-            let conversation = &message.row.conversation_id;
-            match groups.last_mut() {
-                Some(group) if group.conversation == *conversation => {
-                    group.committed.push(message);
-                }
-                _ => groups.push(ConversationCommit {
-                    conversation: conversation.clone(),
-                    turn: self.queue.enqueue(conversation),
-                    committed: vec![message],
-                }),
-            }
-        }
-        // One spawn from the writer thread wakes the runtime once, however many conversations the commit contains.
-        self.runtime.spawn(async move {
-            for group in groups {
-                let messages = Arc::clone(&messages);
-                tokio::spawn(async move { messages.apply_commit(group).await });
-            }
-        });
-    }
-
-    fn on_commit_unknown(&self, conversation: &ConversationId) {
-        if let Some(messages) = self.messages.upgrade() {
-            messages
-                .retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
-        }
-    }
-}
-
 impl Messages {
-    async fn apply_commit(&self, group: ConversationCommit) {
+    pub(super) async fn apply_commit(&self, group: ConversationCommit) {
         let ConversationCommit {
             conversation,
             turn,

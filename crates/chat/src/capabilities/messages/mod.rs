@@ -26,6 +26,7 @@ mod message_row;
 mod missed;
 mod model;
 mod operations;
+mod post_commit;
 mod recent_list;
 mod recover;
 mod retry;
@@ -42,7 +43,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use self::apply::PostCommitApplier;
+use self::post_commit::PostCommitApplier;
 use self::recent_list::NewestMessages;
 use self::recover::RecoveryState;
 use self::retry::PendingStoreUpdate;

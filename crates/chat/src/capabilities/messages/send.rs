@@ -114,7 +114,9 @@ impl Messages {
         cached
             .arg("MGET")
             .arg(self.ctx.keys().membership(conversation, sender));
-        let count = self.limits.count_message_call(sender, self.options.rate);
+        let count = self
+            .limits
+            .count_message_call(sender, self.options.max_messages_per_window);
         let mut pipe = Pipeline::with_capacity(2);
         pipe.add_command(cached).add_command(count.cmd());
         let reply = pipe.query_async(&mut self.ctx.store().clone()).await;

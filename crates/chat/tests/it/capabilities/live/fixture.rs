@@ -2,19 +2,24 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use parlor_chat::Chat;
+use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::MemberChange;
-use parlor_chat::ids::{ConversationId, UserId};
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::RecentLayout;
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
 use parlor_chat::unread::ReceiptKind;
+use parlor_store::{ManualClock, Store, StoreOptions};
 use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
 use crate::capabilities::messages::fixture::{self as messages, c1, user};
+use crate::support::backend::options_with_long_timeout;
 
 /// More messages than the embedded bus buffers for a slow reader.
 const BUS_OVERFLOW_MESSAGES: usize = 70_000;
@@ -36,6 +41,22 @@ impl World {
 
     pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self(messages::World::cluster(cluster).await)
+    }
+
+    /// Starts a node with a bus of its own; the other nodes of a world share one.
+    pub async fn start_with_own_store(&self, name: &str) -> Chat {
+        let options = options_with_long_timeout(self.url.as_ref().unwrap());
+        let options = StoreOptions {
+            clock: Some(ManualClock::default()),
+            request_timeout: Duration::from_secs(10),
+            ..options
+        };
+        let store = Store::open(options).await.unwrap();
+        let ctx = ChatContext::new(store, self.keys.clone());
+        let node = NodeId::new(name).unwrap();
+        let chat = Chat::new(ctx, self.database().await, node, &self.options);
+        chat.start().await.unwrap();
+        chat
     }
 
     /// Subscribes to `c1` on a node that shows the conversation to these users.

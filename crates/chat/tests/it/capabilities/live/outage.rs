@@ -16,8 +16,10 @@ const REMOVE_BOB: [&str; 2] = [
 #[tokio::test]
 async fn messages_reach_the_subscribers_of_their_node_while_the_store_is_unavailable() {
     let mut world = World::redis_with_short_timeout().await;
+    let other_node = world.start_with_own_store("n2").await;
+    world.nodes.push(other_node);
     let (here, _subscription) = world.subscribe(0, &["bob"]).await;
-    let (there, _subscription_there) = world.subscribe(1, &[]).await;
+    let (there, _subscription_there) = world.subscribe(2, &[]).await;
     world.send(0, "alice", "before").await;
     there.wait_for_seq(1).await;
     world.server.as_mut().unwrap().kill9();
