@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use comfy_table::{Table, presets};
 use futures_util::future::try_join_all;
 use parlor_chat::api::caller::Role;
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::database::Database;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::messages::writer::{MessageDraft, MessageWriter};

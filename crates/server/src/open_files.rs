@@ -8,21 +8,21 @@ const LOW_OPEN_FILES_LIMIT: u64 = 10_000;
 
 /// Raises the soft limit to the hard limit. Each connection is an open file.
 pub fn raise_open_files_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: limit.maximum,
-        ..limit
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limits.maximum,
+        ..limits
     };
-    if limit.current != limit.maximum
-        && let Err(error) = setrlimit(Resource::Nofile, all)
+    if limits.current != limits.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
     {
         debug!(%error, "cannot raise the open files limit");
     }
-    if let Some(most) = getrlimit(Resource::Nofile).current
-        && most < LOW_OPEN_FILES_LIMIT
+    if let Some(limit) = getrlimit(Resource::Nofile).current
+        && limit < LOW_OPEN_FILES_LIMIT
     {
         warn!(
-            most,
+            limit,
             "the open files limit allows few connections; raise it with ulimit -n"
         );
     }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use parlor_chat::Chat;
 use parlor_chat::api::caller::{Caller, Role};
 use parlor_chat::api::error::Error;
-use parlor_chat::context::Timestamp;
+use parlor_chat::clock::Timestamp;
 use parlor_chat::ids::LimiterId;
 use parlor_chat::limits::{LocalRateLimiter, RateLimit, RateLimitDecision};
 use tokio::time::Instant;

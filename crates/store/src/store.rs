@@ -128,6 +128,25 @@ impl Store {
         store
     }
 
+    /// Waits until every change that was made before the call is on disk (embedded engine with a data folder). Does
+    /// nothing on a server, whose durability is configured there. Concurrent callers share one write.
+    pub async fn wait_until_durable(&self) -> RedisResult<()> {
+        let StoreBackend::Embedded(connection) = &self.backend else {
+            return Ok(());
+        };
+        let flushed = connection.engine().flush().await;
+        flushed.map_err(|error| (redis::ErrorKind::Io, "flush failed", error.to_string()).into())
+    }
+
+    /// True if no accepted change was lost at the last end of the store: false after the embedded engine was killed. True
+    /// on a server, which reports a loss by the epoch.
+    pub fn previous_run_was_clean(&self) -> bool {
+        match &self.backend {
+            StoreBackend::Embedded(connection) => connection.engine().previous_run_was_clean(),
+            StoreBackend::Redis(_) => true,
+        }
+    }
+
     /// Watch of whether the store answers. Used by tests; `/readyz` sends a `PING`.
     pub fn state(&self) -> watch::Receiver<StoreState> {
         self.inner.shared.state()

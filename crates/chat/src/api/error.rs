@@ -118,6 +118,9 @@ pub enum Error {
     /// The user has no session.
     #[error("no valid session; create one with POST /v1/sessions")]
     SessionExpired,
+    /// The token is older than the last logout of the user. It cannot begin a session either.
+    #[error("the token was issued before the last logout; sign in again to get a new token")]
+    TokenRevoked,
     /// The user is blocked.
     #[error("the user is blocked")]
     SessionBlocked,
@@ -148,7 +151,7 @@ impl Error {
             Self::ContentTooLarge { .. } => ErrorCode::ContentTooLarge,
             Self::EditWindowOver(_) => ErrorCode::EditWindowOver,
             Self::MessageDeleted(_) => ErrorCode::MessageDeleted,
-            Self::SessionExpired => ErrorCode::SessionExpired,
+            Self::SessionExpired | Self::TokenRevoked => ErrorCode::SessionExpired,
             Self::SessionBlocked => ErrorCode::SessionBlocked,
             Self::TooMany { .. } => ErrorCode::TooMany,
             Self::InvalidId(_) => ErrorCode::InvalidId,

@@ -22,7 +22,8 @@ named_enum! {
         UserRequired = "user_required",
         /// The caller is not authorized to do this.
         Forbidden = "forbidden",
-        /// The user has no session, or it has ended; create one with `POST /v1/sessions`.
+        /// The user has no session, or it has ended; create one with `POST /v1/sessions`. After a logout, sign in again
+        /// first: the logout has revoked the older tokens.
         SessionExpired = "session_expired",
         /// The user is blocked.
         SessionBlocked = "session_blocked",

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_javascript_writes_them() {
+    fn timestamps_are_written_as_javascript_writes_them() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_read_with_their_zone() {
+    fn timestamps_are_read_with_their_zone() {
         for (text, utc) in [
             ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00.000Z"),
             ("2025-01-01T01:30:00.5+01:30", "2025-01-01T00:00:00.500Z"),

@@ -1,5 +1,5 @@
-//! What the capabilities stand on: context and clock, identifiers, keys, the database, the bus, the nodes, and the small
-//! mechanisms that several capabilities share.
+//! The foundation of the capabilities: context and clock, identifiers, keys, the database, the bus, the nodes, and the
+//! small mechanisms that several capabilities share.
 //!
 //! | question | module |
 //! |---|---|

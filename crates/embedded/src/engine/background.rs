@@ -256,3 +256,29 @@ fn exit_on_fsync_failure(error: &rusqlite::Error) {
         std::process::exit(FSYNC_FAILURE_EXIT_CODE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{EmbeddedEngine, EngineOptions, ManualClock};
+
+    #[test]
+    fn one_expire_cycle_deletes_the_expired_keys_of_a_memory_only_engine() {
+        let clock = ManualClock::default();
+        let engine = EmbeddedEngine::open(EngineOptions {
+            clock: Arc::new(clock.clone()),
+            ..EngineOptions::default()
+        })
+        .unwrap();
+        let connection = engine.connection();
+        for command in ["SET a 1 PX 10", "SET b 1"] {
+            let mut words = command.split(' ');
+            let mut set = redis::cmd(words.next().unwrap());
+            set.arg(words.collect::<Vec<_>>());
+            connection.try_execute(&set).unwrap().unwrap();
+        }
+        clock.advance(Duration::from_millis(11));
+        assert!(!run_expire_cycle(&engine.shared), "no expired key is left");
+        assert_eq!(engine.key_count(), 1);
+    }
+}

@@ -129,8 +129,10 @@ impl RemoteKeySet {
     async fn refresh_if_stale(self: &Arc<Self>, now: u64) {
         let since = |time: &AtomicU64| now.abs_diff(time.load(Ordering::Relaxed));
         let (age, idle) = (since(&self.last_success_ms), since(&self.last_attempt_ms));
-        let trusting = idle < 2 * MAX_KEY_AGE_MS && self.last_fetch_failed.load(Ordering::Relaxed);
-        if age >= 2 * MAX_KEY_AGE_MS && !trusting {
+        // Not every token waits while the issuer is unavailable.
+        let is_unavailable =
+            idle < 2 * MAX_KEY_AGE_MS && self.last_fetch_failed.load(Ordering::Relaxed);
+        if age >= 2 * MAX_KEY_AGE_MS && !is_unavailable {
             self.fetch_and_wait(now).await;
         } else if age >= MAX_KEY_AGE_MS {
             self.start_fetch_if_due(now);
@@ -144,24 +146,23 @@ impl RemoteKeySet {
         let _ = self
             .fetch_in_progress
             .subscribe()
-            .wait_for(|going| !going)
+            .wait_for(|is_fetching| !is_fetching)
             .await;
     }
 
     /// Starts a fetch unless one is running or the last one started less than [`MIN_FETCH_INTERVAL_MS`] ago.
     fn start_fetch_if_due(self: &Arc<Self>, now: u64) {
-        let begins = self.fetch_in_progress.send_if_modified(|going| {
-            let waits =
-                now.abs_diff(self.last_attempt_ms.load(Ordering::Relaxed)) < MIN_FETCH_INTERVAL_MS;
-            let begins = !*going && !waits;
-            *going |= begins;
-            begins
+        let starts = self.fetch_in_progress.send_if_modified(|is_fetching| {
+            let since_last = now.abs_diff(self.last_attempt_ms.load(Ordering::Relaxed));
+            let starts = !*is_fetching && since_last >= MIN_FETCH_INTERVAL_MS;
+            *is_fetching |= starts;
+            starts
         });
-        if begins {
+        if starts {
             self.last_attempt_ms.store(now, Ordering::Relaxed);
-            let turn = FetchGuard(Arc::clone(self));
+            let guard = FetchGuard(Arc::clone(self));
             tokio::spawn(async move {
-                let _ = turn.0.fetch(now).await;
+                let _ = guard.0.fetch(now).await;
             });
         }
     }

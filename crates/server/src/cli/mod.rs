@@ -5,6 +5,7 @@
 //! 1. Results go to stdout, everything else to stderr.
 //! 2. The exit code is 0 (success), 1 (failure) or 2 (invalid usage or configuration). A closed pipe is a success.
 
+mod cleanup;
 mod completions;
 mod doctor;
 mod escape;
@@ -15,6 +16,7 @@ mod redis_value;
 mod repair;
 mod schema;
 mod serve;
+mod sessions;
 mod signals;
 mod store_reader;
 mod text_table;
@@ -97,6 +99,10 @@ enum CliCommand {
     MigrateStore(migrate::Args),
     /// Rebuild store keys from the database
     Repair(repair::Args),
+    /// Change the sessions of many users
+    Sessions(sessions::Args),
+    /// Clean up what a crash has left in the store
+    Cleanup(cleanup::Args),
     /// Print the completion script for a shell
     Completions(completions::Args),
 }
@@ -156,6 +162,8 @@ fn run(
             CliCommand::Doctor(args) => doctor::run(args, loaded, output).await,
             CliCommand::MigrateStore(args) => migrate::run(args, loaded, output).await,
             CliCommand::Repair(args) => repair::run(args, loaded, output).await,
+            CliCommand::Sessions(args) => sessions::run(args, loaded, output).await,
+            CliCommand::Cleanup(args) => cleanup::run(args, loaded, output).await,
             CliCommand::Completions(args) => {
                 completions::run(args, output).map(|()| CommandStatus::Succeeded)
             }

@@ -24,9 +24,10 @@ enum RepairCommand {
     /// Rebuild unread counters and totals from the database
     #[command(after_help = "\
 Compares the unread counters, total and read positions of every user with the database, corrects
-differences and reports them. Removes keys of users who are not members. On Redis it can run while
-servers are running; an embedded store must not be in use. Servers do the same automatically after a
-store has lost its data.
+differences and reports them. Removes keys of former members. Counters of conversations that are not
+in the database belong to other services: they stay, and they count in the total. On Redis it can run
+while servers are running; an embedded store must not be in use. Servers do the same automatically
+after a store has lost its data.
 
 Exit codes: 0 no differences remain, 1 failure, or --dry-run found differences.
 
@@ -81,7 +82,7 @@ async fn unread(
 }
 
 /// Opens the store and the database; fails if the store was filled from another database.
-async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
+pub(super) async fn open(config: &Config) -> anyhow::Result<(Store, Database)> {
     let options = &config.store;
     if options.url == StoreUrl::Embedded {
         require_store(&config.server.data_folder)?;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The embedded store is opened read-only, so a running server is not disturbed and nothing changes.
-//! 2. On Redis, at most the key `parlor:epoch` is written, when [`open_as_server`] opens a store for the first time.
+//! 2. On Redis, nothing is written either.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use futures_util::future::try_join_all;
 use parlor_chat::keys::{KeySettings, Keyspace};
-use parlor_store::{Store, StoreKind, StoreOptions, StoreUrl};
+use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions, StoreUrl};
 use redis::{Cmd, FromRedisValue, RedisResult};
 
 use crate::config::Config;
@@ -19,20 +19,29 @@ use crate::config::Config;
 /// Keys per SCAN call: few enough that a call does not block the server noticeably.
 pub const SCAN_BATCH: usize = 500;
 
+/// Opens the configured store and fails if the credentials do not permit what the server does: scripts that write.
+pub async fn open_with_server_rights(config: &Config) -> anyhow::Result<Store> {
+    // Removing a field that does not exist needs the permission to write and writes nothing.
+    const TRY_TO_WRITE: &str = "return redis.call('HDEL', KEYS[1], '')";
+    let store = open(config).await?;
+    if store.kind() != StoreKind::Embedded {
+        let key = format!("{}parlor:epoch", config.keys.prefix);
+        let mut command = redis::cmd("EVAL");
+        command.arg(TRY_TO_WRITE).arg(1).arg(key);
+        if let Err(source) = query::<i64>(&store, &command).await {
+            store.close().await;
+            let url = config.store.url.to_string();
+            return Err(StoreOpenError::AuthenticationFailed { url, source }.into());
+        }
+    }
+    Ok(store)
+}
+
 /// Opens the configured store; needs read permissions only.
 pub async fn open(config: &Config) -> anyhow::Result<Store> {
-    open_with(config, true).await
-}
-
-/// Opens the configured store like the server, so it needs the same permissions.
-pub async fn open_as_server(config: &Config) -> anyhow::Result<Store> {
-    open_with(config, false).await
-}
-
-async fn open_with(config: &Config, read_only: bool) -> anyhow::Result<Store> {
     let is_embedded = config.store.url == StoreUrl::Embedded;
     let options = StoreOptions {
-        read_only: read_only || is_embedded,
+        read_only: true,
         ..config.store.clone()
     };
     if !is_embedded {

@@ -1,4 +1,4 @@
-//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.heartbeat`), and the defaults of presets and
+//! Settings that the chat crate owns (`keys.*`, `ttl.*`, `presence.*`), and the defaults of presets and
 //! layouts.
 //!
 //! Invariant: a preset changes defaults only. A value that a source has set stays as it is.
@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use parlor_chat::keys::{
-    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, TtlName, TypingLayout,
+    KeyLayouts, KeySettings, PresenceLayout, Preset, RecentLayout, SessionLayout, TtlName,
+    TypingLayout,
 };
 
 use super::duration;
@@ -18,20 +19,23 @@ use super::values::SettingValues;
 /// Minimum TTL; a shorter one would expire within the latency of a network.
 const MIN_TTL_MS: u64 = 100;
 
-/// Declares the settings of the sections `keys` and `ttl`, and `presence.heartbeat`.
+/// Declares the settings of the sections `keys` and `ttl`, and those of `presence` except the grace period and the lease.
 #[rustfmt::skip]
 pub fn key_layout_settings() -> Vec<Setting> {
-    let KeyLayouts { presence, typing, recent } = Preset::Parlor.layouts();
+    let KeyLayouts { presence, typing, recent, session } = Preset::Parlor.layouts();
     let mut settings = vec![
         setting(Preset::SETTING, SettingKind::Choice(Preset::NAMES), Preset::Parlor.name(), "Named set of prefix, layouts and times to start from; each explicit setting takes precedence."),
         setting("keys.prefix", SettingKind::Text, Preset::Parlor.prefix(), "Prefix of every key and channel.").default_display("none"),
         setting(PresenceLayout::SETTING, SettingKind::Choice(PresenceLayout::NAMES), presence.name(), "Layout of the presence keys."),
         setting(TypingLayout::SETTING, SettingKind::Choice(TypingLayout::NAMES), typing.name(), "Layout of the typing keys."),
         setting(RecentLayout::SETTING, SettingKind::Choice(RecentLayout::NAMES), recent.name(), "Layout of the keys with recent messages."),
+        setting(SessionLayout::SETTING, SettingKind::Choice(SessionLayout::NAMES), session.name(), "Where sessions are stored: `hash` writes each session to the key `user:{user}`, which other services may read and change, and to the database; `off` writes it to the database only."),
     ];
     settings.extend(TtlName::ALL.iter().filter(|name| name.is_in_ttl_section()).map(|name| ttl_setting(*name)));
     let heartbeat = duration::format(Preset::Parlor.layouts().heartbeat());
-    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat."));
+    settings.push(setting("presence.heartbeat", SettingKind::Duration(1_000), heartbeat, "Interval at which each device sends a heartbeat, at most half of `ttl.presence`. If it is not set and the default is longer than that, it is a third of `ttl.presence`."));
+    settings.push(setting("presence.external", SettingKind::Boolean, "false", "Whether entries of other services in the presence keys count as online, marked `external`. On in the presets of the documents."));
+    settings.push(setting("presence.beat_registers", SettingKind::Boolean, "true", "Whether a heartbeat over HTTP or gRPC registers an unknown device. Off in the layout `status`."));
     settings
 }
 
@@ -94,7 +98,37 @@ fn setting_values(settings: &KeySettings) -> Vec<(&'static str, SettingValue)> {
         "presence.heartbeat",
         SettingValue::Duration(settings.heartbeat),
     ));
+    let external = SettingValue::Boolean(settings.presence_external);
+    let registers = SettingValue::Boolean(settings.beat_registers);
+    all.push(("presence.external", external));
+    all.push(("presence.beat_registers", registers));
     all
+}
+
+/// Intervals that no source has set and that are too long for the chosen `ttl.presence`.
+pub fn derived_defaults(
+    values: &SettingValues,
+) -> Vec<(&'static str, SettingValue, SettingOrigin)> {
+    let ttl = values.time("ttl.presence");
+    let is_set = |name: &str| {
+        let origin = values.origin(name);
+        !matches!(
+            origin,
+            SettingOrigin::Default | SettingOrigin::Preset(_) | SettingOrigin::Layout(..)
+        )
+    };
+    let too_long = |name: &&str| !is_set(name) && values.time(name) > ttl / 2;
+    // Whole seconds, unless that is none.
+    let third = match ttl.as_secs() / 3 {
+        0 => ttl / 3,
+        seconds => Duration::from_secs(seconds),
+    };
+    let derived = |name| {
+        let origin = SettingOrigin::Derived("ttl.presence");
+        (name, SettingValue::Duration(third), origin)
+    };
+    let intervals = ["presence.heartbeat", "gateway.ping_interval"].into_iter();
+    intervals.filter(too_long).map(derived).collect()
 }
 
 /// Builds the key settings of the chat crate.
@@ -106,6 +140,8 @@ pub fn key_settings(values: &SettingValues) -> KeySettings {
         settings.ttls.set(*name, values.time(name.name()));
     }
     settings.heartbeat = values.time("presence.heartbeat");
+    settings.presence_external = values.flag("presence.external");
+    settings.beat_registers = values.flag("presence.beat_registers");
     if let Ok(separator) = values.text("stats.endpoint_separator").parse() {
         settings.endpoint_separator = separator;
     }
@@ -128,6 +164,7 @@ fn layouts(values: &SettingValues, preset: &KeyLayouts) -> KeyLayouts {
         presence: choice(values, PresenceLayout::SETTING, preset.presence),
         typing: choice(values, TypingLayout::SETTING, preset.typing),
         recent: choice(values, RecentLayout::SETTING, preset.recent),
+        session: choice(values, SessionLayout::SETTING, preset.session),
     }
 }
 

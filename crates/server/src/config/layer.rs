@@ -15,6 +15,8 @@ pub enum SettingOrigin {
     Default,
     /// Default of this preset.
     Preset(&'static str),
+    /// No source has set it, and the default does not fit another setting: derived from that setting.
+    Derived(&'static str),
     /// Default of a layout; the names of the setting that selects the layout and of the layout.
     Layout(&'static str, &'static str),
     /// Name of the file and number of the line.
@@ -40,6 +42,7 @@ impl fmt::Display for SettingOrigin {
         match self {
             SettingOrigin::Default => f.write_str("default"),
             SettingOrigin::Preset(name) => write!(f, "preset {name}"),
+            SettingOrigin::Derived(setting) => write!(f, "a third of {setting}"),
             SettingOrigin::Layout(setting, layout) => write!(f, "{setting} = {layout}"),
             SettingOrigin::File(file, line) => write!(f, "{file}:{line}"),
             SettingOrigin::Variable(name) | SettingOrigin::Flag(name) => f.write_str(name),

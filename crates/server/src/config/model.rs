@@ -117,6 +117,7 @@ pub(super) fn build_config(
             error.to_string(),
         ));
     }
+    problems.extend(check_ping_interval(values));
     let url = store_url(values);
     if values.optional("store.client_cert").is_some()
         != values.optional("store.client_key").is_some()
@@ -166,6 +167,21 @@ pub(super) fn build_config(
             level: values.text("log.level").to_owned(),
             format: parse_log_format(values.text("log.format")),
         },
+    })
+}
+
+/// The replies to pings keep a connected device present, so two pings must fit into the time after which it expires.
+fn check_ping_interval(values: &SettingValues) -> Option<ConfigProblem> {
+    let names = ["gateway.ping_interval", "ttl.presence"];
+    let [ping, ttl] = names.map(|name| values.time(name));
+    (ping > ttl / 2).then(|| {
+        let message = format!(
+            "gateway.ping_interval is {} and ttl.presence {}; a connected client would go offline between two pings, so set gateway.ping_interval to at most {}",
+            duration::format(ping),
+            duration::format(ttl),
+            duration::format(ttl / 2)
+        );
+        ConfigProblem::new(origin_of_first_set(values, &names), message)
     })
 }
 

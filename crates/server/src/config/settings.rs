@@ -145,7 +145,7 @@ fn build_settings() -> Vec<Setting> {
         setting("limits.messages_without_store", Choice(&["open", "closed"]), "open", "Whether messages are accepted while the store is unavailable and cannot count them: `open` accepts them, `closed` rejects them."),
         setting("limits.http", Number(1, MAX_REQUESTS as u64), "600", "Number of requests that a user, or an address without a valid token, may make within `limits.http_window`, over HTTP, gRPC and Socket.IO together."),
         setting("limits.http_window", Duration(1_000), "60s", "Length of the window of `limits.http`."),
-        setting("gateway.ping_interval", Duration(1_000), "25s", "Interval between two pings to a Socket.IO client."),
+        setting("gateway.ping_interval", Duration(1_000), "25s", "Interval between two pings to a Socket.IO client, at most half of `ttl.presence`: a reply counts as a heartbeat. If it is not set and the default is longer than that, it is a third of `ttl.presence`."),
         setting("gateway.ping_timeout", Duration(1_000), "20s", "Time limit for the reply to a ping; a client that does not reply in time is disconnected."),
         setting("gateway.handshake_timeout", Duration(100), "10s", "Time limit for the handshake of a Socket.IO client, including the check of its token."),
         setting("gateway.max_frame", Number(1_024, 16_777_216), "65536", "Maximum size of one packet from a client, in bytes; a client that sends a larger packet is disconnected."),

@@ -195,8 +195,65 @@ fn an_invalid_value_is_reported_even_if_it_is_overridden() {
 }
 
 #[test]
+fn intervals_fit_the_presence_ttl() {
+    for (flags, heartbeat, ping) in [
+        (&[][..], 20, 25),
+        (&["ttl.presence=15"], 5, 5),
+        (&["keys.preset=user-status"], 10, 10),
+        (&["keys.preset=chat-app"], 60, 25),
+        (&["ttl.presence=15", "gateway.ping_interval=7"], 5, 7),
+    ] {
+        let loaded = given("", &[], flags).load();
+        let time = |name| loaded.values.time(name).as_secs();
+        assert_eq!(
+            (time("presence.heartbeat"), time("gateway.ping_interval")),
+            (heartbeat, ping),
+            "{flags:?}"
+        );
+    }
+    let loaded = given("", &[], &["ttl.presence=15"]).load();
+    let place = origin(&loaded, "gateway.ping_interval");
+    assert_eq!(place, "a third of ttl.presence");
+    let problems = given("", &[], &["ttl.presence=15", "gateway.ping_interval=25"]).problems();
+    assert_eq!(
+        problems,
+        [
+            "--set gateway.ping_interval: gateway.ping_interval is 25s and ttl.presence 15s; a connected client would go offline between two pings, so set gateway.ping_interval to at most 7500ms"
+        ]
+    );
+}
+
+#[test]
+fn services_of_the_documents_share_presence() {
+    for (flags, external, registers) in [
+        (&[][..], false, true),
+        (&["keys.preset=rooms"], true, true),
+        (&["keys.preset=user-status"], true, false),
+        (&["keys.presence=status"], false, false),
+        (
+            &["keys.preset=user-status", "presence.beat_registers=true"],
+            true,
+            true,
+        ),
+    ] {
+        let keys = given("", &[], flags).load().config.keys;
+        let found = (keys.presence_external, keys.beat_registers);
+        assert_eq!(found, (external, registers), "{flags:?}");
+    }
+}
+
+#[test]
 fn contradicting_values_are_rejected() {
-    let problems = given("", &[], &["ttl.presence=10", "store.client_cert=/nowhere"]).problems();
+    let problems = given(
+        "",
+        &[],
+        &[
+            "ttl.presence=10",
+            "presence.heartbeat=8",
+            "store.client_cert=/nowhere",
+        ],
+    )
+    .problems();
     assert!(
         problems.iter().any(|p| p.contains("presence.heartbeat")),
         "{problems:?}"

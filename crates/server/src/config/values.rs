@@ -46,7 +46,8 @@ impl SettingValues {
         }
     }
 
-    /// Sets each setting that no source has set to the value of the preset, or else to its default.
+    /// Sets each setting that no source has set to the value of the preset, or else to its default, or else to a value that
+    /// fits the other settings.
     pub(super) fn apply_defaults(&mut self) {
         for setting in settings::all_settings() {
             if !self.0.contains_key(setting.name) {
@@ -58,6 +59,9 @@ impl SettingValues {
             if *self.origin(name) == SettingOrigin::Default {
                 self.0.insert(name, (value, origin));
             }
+        }
+        for (name, value, origin) in key_settings::derived_defaults(self) {
+            self.0.insert(name, (value, origin));
         }
     }
 

@@ -122,6 +122,7 @@ impl From<presence::UserStatus> for UserStatus {
             last_seen: status.last_seen,
             version: status.version,
             degraded: status.degraded,
+            external: status.external,
         }
     }
 }

@@ -37,13 +37,13 @@ pub(super) async fn discard_body(body: Body) {
 }
 
 /// Returns the whole body, or an error if it exceeds the given number of bytes.
-async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
-    let most_read = MAX_BODY_BYTES + MAX_DISCARDED_BYTES;
+async fn collect_up_to(mut body: Body, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
+    let max_read = MAX_BODY_BYTES + MAX_DISCARDED_BYTES;
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if announced > most_read {
+    if announced > max_read {
         return Err(too_large());
     }
-    let mut whole = Vec::with_capacity(announced.min(most));
+    let mut whole = Vec::with_capacity(announced.min(max_bytes));
     let mut length = 0_usize;
     while let Some(frame) = body.frame().await {
         let broken = |_| ApiError::new(ErrorCode::InvalidRequest, "the body ended early");
@@ -51,13 +51,13 @@ async fn collect_up_to(mut body: Body, most: usize) -> Result<Vec<u8>, ApiError>
             continue;
         };
         length += data.len();
-        if length <= most {
+        if length <= max_bytes {
             whole.extend_from_slice(&data);
-        } else if length > most_read {
+        } else if length > max_read {
             break;
         }
     }
-    if length > most {
+    if length > max_bytes {
         return Err(too_large());
     }
     Ok(whole)

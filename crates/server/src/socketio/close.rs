@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parlor_chat::api::caller::Caller;
-use parlor_chat::context::duration_millis;
+use parlor_chat::clock::duration_millis;
 use parlor_socketio::{DisconnectReason, EncodedEvent};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -62,15 +62,9 @@ impl SocketIoGateway {
                 continue;
             };
             let sockets = user.sockets();
-            let owns_device = |it: &Arc<GatewaySocket>| *it.state().device == device;
-            let Some(owner) = sockets.iter().position(owns_device) else {
-                continue;
-            };
-            // Also closes earlier sockets with this device id. A later socket is a new connection and stays.
-            for socket in &sockets[..=owner] {
-                if socket.state().device.id == device.id {
-                    self.close(socket, SessionCloseReason::Logout, None);
-                }
+            let owns_device = |it: &&Arc<GatewaySocket>| *it.state().device == device;
+            if let Some(socket) = sockets.iter().find(owns_device) {
+                self.close(socket, SessionCloseReason::Logout, None);
             }
         }
     }

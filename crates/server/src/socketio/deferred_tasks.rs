@@ -12,7 +12,6 @@ use parlor_chat::ids::UserId;
 use tokio::sync::mpsc;
 use tracing::debug;
 
-use super::bodies::SessionCloseReason;
 use super::{GatewaySocket, SocketIoGateway};
 
 /// Tasks that run at a time. A bus reconnect queues one task per connected user.
@@ -65,48 +64,8 @@ impl SocketIoGateway {
         tasks.for_each_concurrent(MAX_CONCURRENT_TASKS, run).await;
     }
 
-    /// Moves a device to another socket of the user on this node with the same device id, such as another browser tab.
-    /// The departure of the closed socket then has no effect.
-    async fn hand_over_device(&self, from: &Arc<GatewaySocket>) {
-        let state = from.state();
-        let closed_by_server = matches!(
-            state.mutable.lock().close_reason,
-            Some(
-                SessionCloseReason::Blocked
-                    | SessionCloseReason::Logout
-                    | SessionCloseReason::Replaced
-            )
-        );
-        let owns_device = || self.chat().presence().holds_socket(&state.device);
-        if closed_by_server || !state.is_detached_or_closed() || !owns_device() {
-            return;
-        }
-        for other in state.user.sockets() {
-            let to = other.state();
-            if Arc::ptr_eq(&other, from) || to.device.id != state.device.id {
-                continue;
-            }
-            let presence_lock = to.presence_lock();
-            let _guard = presence_lock.lock().await;
-            if !to.is_detached_or_closed() {
-                let connected = self.chat().presence().connect(Arc::clone(&to.device)).await;
-                // While the store is unavailable, presence keeps the registration and writes it later.
-                if let Err(error) = connected
-                    && !error.is_store_unavailable()
-                {
-                    debug!(%error, "cannot hand over a device to another socket");
-                }
-                return;
-            }
-        }
-    }
-
     async fn run_deferred_task(&self, task: DeferredTask) {
         let presence = self.chat().presence();
-        if let DeferredTask::ConnectionLost(socket) | DeferredTask::CleanDisconnect(socket) = &task
-        {
-            self.hand_over_device(socket).await;
-        }
         let result = match &task {
             DeferredTask::ConnectionLost(socket) => {
                 let state = socket.state();

@@ -46,5 +46,5 @@ impl SocketIoGateway {
 /// Range of the reconnect delays in milliseconds.
 fn reconnect_spread_ms(sockets: usize) -> u64 {
     let time = Duration::from_millis((sockets * 1_000 / RECONNECTS_PER_SECOND) as u64);
-    parlor_chat::context::duration_millis(time.clamp(MIN_RECONNECT_SPREAD, MAX_RECONNECT_SPREAD))
+    parlor_chat::clock::duration_millis(time.clamp(MIN_RECONNECT_SPREAD, MAX_RECONNECT_SPREAD))
 }

@@ -36,7 +36,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::context::duration_millis;
+use parlor_chat::clock::duration_millis;
 use parlor_chat::presence::HeartbeatReply;
 use parlor_socketio::{EncodedEvent, SocketIoOptions};
 use serde::Serialize;

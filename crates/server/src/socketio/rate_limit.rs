@@ -86,20 +86,20 @@ mod tests {
 
     #[test]
     fn a_burst_is_admitted_then_one_event_per_interval() {
-        let pace = GcraRate::new(BurstRate {
+        let rate = GcraRate::new(BurstRate {
             per_second: 50,
             burst: 200,
         });
         let (mut used, now) = (0, 5_000_000);
         for _ in 0..200 {
-            used = pace.try_acquire(used, now).unwrap();
+            used = rate.try_acquire(used, now).unwrap();
         }
-        assert_eq!(pace.try_acquire(used, now), Err(20));
-        assert_eq!(pace.try_acquire(used, now + 19_000), Err(1));
-        let later = pace.try_acquire(used, now + 20_000).unwrap();
-        assert_eq!(pace.try_acquire(later, now + 20_000), Err(20));
+        assert_eq!(rate.try_acquire(used, now), Err(20));
+        assert_eq!(rate.try_acquire(used, now + 19_000), Err(1));
+        let later = rate.try_acquire(used, now + 20_000).unwrap();
+        assert_eq!(rate.try_acquire(later, now + 20_000), Err(20));
         let rested = now + 10_000_000;
-        assert_eq!(pace.try_acquire(later, rested), Ok(rested + 20_000));
+        assert_eq!(rate.try_acquire(later, rested), Ok(rested + 20_000));
     }
 
     #[test]

@@ -80,12 +80,17 @@ async fn check_terminal_chat(mut program: Command) {
     assert!(running.wait().await.unwrap().success());
 }
 
+/// Creates a closed conversation of Bob.
+async fn create_board(node: &ServerProcess) {
+    let board = json!({ "id": "board", "kind": "group" });
+    let create = call("POST", "/v1/conversations").by(&user("bob"));
+    create.json(board).at(node).await.created();
+}
+
 /// Carol is not allowed to join: the program prints one sentence and fails.
 async fn check_rejected_entry(mut program: Command) {
     let node = ready(node()).await;
-    let board = json!({ "id": "board", "kind": "group" });
-    let create = call("POST", "/v1/conversations").by(&user("bob"));
-    create.json(board).at(&node).await.created();
+    create_board(&node).await;
     program.args([&node.http_url(), &user("carol"), "board"]);
     program.stdin(Stdio::null()).kill_on_drop(true);
     let ran = timeout(TEST_TIMEOUT, program.output()).await.unwrap();
@@ -138,15 +143,14 @@ async fn the_python_example_prints_why_it_cannot_enter() {
     check_rejected_entry(python_example()).await;
 }
 
-#[tokio::test]
-async fn the_browser_example_chats() {
+/// Opens the browser example as a user, and waits for a text on the page. Then sends the answer, if there is one.
+async fn open_browser_example(node: &ServerProcess, who: &str, conversation: &str, texts: &[&str]) {
     client_kit_folder();
-    let node = with_a_message().await;
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/examples/browser.mjs");
     let ran = Command::new("node")
         .arg(driver)
-        .args([&node.http_url(), &user("alice"), "lunch"])
-        .args(["Noodles?", "Pizza!"])
+        .args([&node.http_url(), &user(who), conversation])
+        .args(texts)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()
@@ -154,5 +158,18 @@ async fn the_browser_example_chats() {
         .expect("node is not installed");
     let stderr = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{stderr}");
+}
+
+#[tokio::test]
+async fn the_browser_example_chats() {
+    let node = with_a_message().await;
+    open_browser_example(&node, "alice", "lunch", &["Noodles?", "Pizza!"]).await;
     assert_eq!(last_message(&node).await, ("alice".into(), "Pizza!".into()));
+}
+
+#[tokio::test]
+async fn the_browser_example_shows_why_it_cannot_enter() {
+    let node = ready(node().env("PARLOR_SERVER__ALLOWED_ORIGINS", "*")).await;
+    create_board(&node).await;
+    open_browser_example(&node, "carol", "board", &["cannot enter board: "]).await;
 }

@@ -6,6 +6,7 @@
     reason = "test code reports errors by panicking with the cause"
 )]
 
+mod cleanup;
 mod client_kit;
 mod client_libraries;
 mod doctor;
@@ -22,6 +23,7 @@ mod repair;
 mod schema;
 mod serve;
 mod settings;
+mod shared_sessions;
 mod signals;
 mod socketio;
 mod support;

@@ -22,9 +22,10 @@ async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     chat.start().await.unwrap();
     for statement in [
         "INSERT INTO conversations (id, kind, created_at, last_at, last_seq, members_version, member_count)
-            VALUES ('c1', 'direct', 0, 0, 2, 1, 2)",
+            VALUES ('c1', 'direct', 0, 0, 2, 1, 2), ('c2', 'group', 0, 0, 0, 1, 1)",
         "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq)
-            VALUES ('c1', 'alice', 'member', 0, 0, 1, 2, 2, 2), ('c1', 'bob', 'member', 0, 0, 1, 0, 0, 0)",
+            VALUES ('c1', 'alice', 'member', 0, 0, 1, 2, 2, 2), ('c1', 'bob', 'member', 0, 0, 1, 0, 0, 0),
+                ('c2', 'alice', 'owner', 0, 0, 1, 0, 0, 0)",
     ] {
         let mut tx = chat.database().begin().await.unwrap();
         match tx.connection() {
@@ -42,11 +43,12 @@ async fn prepare_store(store: &Store, url: DatabaseUrl) -> Chat {
     chat
 }
 
-/// Corrupts two keys of Bob and adds a key of a user who is not a member.
+/// Corrupts two keys of Bob, adds a key of a conversation of which he is not a member, and the counter of a user whom
+/// only another service knows.
 async fn damage_counters(store: &Store) {
     let mut pipe = redis::pipe();
     pipe.set("unread:bob:c1", 7).set("unread:bob:total", 8);
-    pipe.set("unread:nobody:c1", 3);
+    pipe.set("unread:bob:c2", 3).set("unread:nobody:c1", 3);
     pipe.exec_async(&mut store.clone()).await.unwrap();
 }
 
@@ -81,10 +83,15 @@ async fn repair_corrects_the_counters_in_redis_and_reports_them() {
     assert!(again.stdout.contains("no differences"), "{again:?}");
     assert_eq!(again.exit_code, 0);
     let request = redis::cmd("MGET")
-        .arg(&["unread:bob:c1", "unread:bob:total", "unread:nobody:c1"])
+        .arg(&[
+            "unread:bob:c1",
+            "unread:bob:total",
+            "unread:bob:c2",
+            "unread:nobody:c1",
+        ])
         .take();
     let numbers: Vec<Option<u64>> = request.query_async(&mut store.clone()).await.unwrap();
-    assert_eq!(numbers, [Some(2), Some(2), None]);
+    assert_eq!(numbers, [Some(2), Some(2), None, Some(3)]);
 }
 
 #[tokio::test]
@@ -107,7 +114,7 @@ async fn repair_needs_exclusive_access_to_an_embedded_store() {
     for text in [
         "counter of bob in c1: found 7, expected 2",
         "total of bob: found 8, expected 2",
-        "stray key of nobody in c1: found 3, expected 0",
+        "stray key of bob in c2: found 3, expected 0",
         "all differences were corrected",
     ] {
         assert!(mended.stdout.contains(text), "{mended:?}");

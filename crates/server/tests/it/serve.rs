@@ -2,8 +2,8 @@
 
 use std::process::Stdio;
 
-use parlor_testkit::{Postgres, Redis, ServerProcess, eventually};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use parlor_testkit::{HttpConnection, Postgres, Redis, ServerProcess, eventually};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{PARLOR, ask, command, get, run_in};
@@ -60,6 +60,27 @@ async fn missing_resources_are_problems_with_a_code() {
             );
         }
         assert!(!body.to_string().contains("secret"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_to_be_closed_ends_after_one_complete_response() {
+    let node = ServerProcess::parlor_serve(PARLOR).start().await;
+    let address = node.http_url().replace("http://", "").parse().unwrap();
+    for (method, path, status) in [
+        ("GET", "/healthz", 200),
+        ("HEAD", "/healthz", 200),
+        ("POST", "/healthz", 405),
+        ("GET", "/openapi.json", 200),
+        ("GET", "/nothing/here", 404),
+    ] {
+        let mut connection = HttpConnection::open(address).await.unwrap();
+        let headers = [("Connection", "close")];
+        let response = connection.request(method, path, &headers, b"").await;
+        assert_eq!(response.unwrap().status, status, "{method} {path}");
+        let mut rest = Vec::new();
+        connection.stream.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"", "{method} {path}");
     }
 }
 

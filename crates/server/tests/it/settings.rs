@@ -118,8 +118,8 @@ async fn contradicting_settings_are_reported_with_their_place() {
             "--set keys.prefix: keys.prefix \"a{b\" has '{'",
         ),
         (
-            "ttl.presence=5s",
-            "--set ttl.presence: presence.heartbeat is 20s",
+            "presence.heartbeat=40s",
+            "--set presence.heartbeat: presence.heartbeat is 40s",
         ),
         (
             "server.node=a b",

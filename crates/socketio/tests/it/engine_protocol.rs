@@ -17,8 +17,9 @@ use super::clients::{
     without_timeouts,
 };
 use super::echo::Settings;
-use parlor_testkit::{HttpResponse, encode_client_frame};
+use parlor_testkit::{HttpConnection, HttpResponse, encode_client_frame};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 
 const PATH: &str = "/engine.io/";
 
@@ -259,6 +260,32 @@ async fn a_body_of_unknown_length_is_bounded_too() {
         wire.write(&chunk).await;
     }
     assert_eq!(wire.read_response().await.status, 413);
+}
+
+#[tokio::test]
+async fn a_connection_to_be_closed_ends_after_one_complete_response() {
+    let server = start_echo_server(without_timeouts()).await;
+    let mut target = format!("{PATH}?EIO=4&transport=polling");
+    for (method, body, expected) in [
+        ("GET", "", "0{"),
+        ("POST", "4echo", "ok"),
+        ("GET", "", "4echo"),
+    ] {
+        let mut connection = HttpConnection::open(server.address).await.unwrap();
+        let headers = [("Connection", "close")];
+        let response = connection
+            .request(method, &target, &headers, body.as_bytes())
+            .await;
+        let response = response.unwrap();
+        assert_eq!(response.status, 200, "{}", response.body);
+        assert!(response.body.starts_with(expected), "{}", response.body);
+        let mut rest = Vec::new();
+        connection.stream.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"", "{method}");
+        if expected == "0{" {
+            target += &format!("&sid={}", sid_of(&response.body));
+        }
+    }
 }
 
 #[tokio::test]

@@ -239,6 +239,11 @@ fn an_event_gives_its_arguments_as_they_were_written() {
     let found = event("2[\"message\",1, \"2\" ,{\"3\":[true,\"]\"]},null,4.5e1, [ ] ]").unwrap();
     assert_eq!(found.name, "message");
     assert_eq!(found.args, "1, \"2\" ,{\"3\":[true,\"]\"]},null,4.5e1, [ ]");
+    let args = format!("[{}]", found.args);
+    let args: Vec<&serde_json::value::RawValue> = serde_json::from_str(&args).unwrap();
+    let args: Vec<_> = args.iter().map(|arg| arg.get()).collect();
+    let expected = ["1", "\"2\"", "{\"3\":[true,\"]\"]}", "null", "4.5e1", "[ ]"];
+    assert_eq!(args, expected);
     assert_eq!(found.first_arg, Some("1"));
     let object = event("2[\"a\", {\"b\":[1,\"]\"]} ,2]").unwrap();
     assert_eq!(object.first_arg, Some("{\"b\":[1,\"]\"]}"));

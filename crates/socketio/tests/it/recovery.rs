@@ -340,31 +340,54 @@ async fn run_random_client(address: std::net::SocketAddr, number: usize) {
 
 #[tokio::test]
 async fn a_replay_larger_than_the_send_queue_gives_a_new_socket_instead_of_an_overflow() {
-    const EVENT_BYTES: usize = 2 + r#"42["n",1,"0"]"#.len();
-    /// Below 36 events, so that each offset is one character.
-    const EVENTS: usize = 33;
-    const BUFFER: usize = EVENTS * EVENT_BYTES;
-    let host = start_test_server(SocketIoOptions {
-        max_send_queue_bytes: BUFFER,
-        recovery: Some(RecoveryOptions {
-            max_frames: 1_000,
-            max_bytes: BUFFER,
-            ..RECOVERY
-        }),
-        ..SocketIoOptions::default()
-    })
-    .await;
-    let (ws, hello) = RawWebSocket::connect(host.address, "").await;
-    drop_connection(&host, ws).await;
-    // The replay buffer can hold them, but together with the CONNECT reply they exceed the send queue.
-    for _ in 0..EVENTS {
-        host.broadcast("n");
+    const REPLAY_BYTES: usize = 2_000;
+    // The same replay fits into a larger send queue.
+    for (max_send_queue_bytes, recovers) in [(REPLAY_BYTES, false), (2 * REPLAY_BYTES, true)] {
+        let host = start_test_server(SocketIoOptions {
+            max_send_queue_bytes,
+            recovery: Some(RecoveryOptions {
+                max_frames: 1_000,
+                max_bytes: REPLAY_BYTES,
+                ..RECOVERY
+            }),
+            ..SocketIoOptions::default()
+        })
+        .await;
+        let (ws, hello) = RawWebSocket::connect(host.address, "").await;
+        drop_connection(&host, ws).await;
+        // The replay buffer can hold them, but together with the CONNECT reply they exceed the smaller send queue.
+        let sent = broadcast_bytes(&host, REPLAY_BYTES).await;
+        let auth = recovery_auth(&hello, None);
+        let (mut ws, again) = RawWebSocket::connect(host.address, &auth).await;
+        assert_eq!(again["sid"] == hello["sid"], recovers, "{sent:?}");
+        if recovers {
+            for event in sent {
+                assert_eq!(ws.packet().await, event);
+            }
+        }
+        ws.send_text(r#"421["echo"]"#).await;
+        assert_eq!(ws.packet().await, "431[]");
+        assert_eq!(host.server.stats().send_queue_overflows_total, 0);
     }
-    let (mut ws, again) = RawWebSocket::connect(host.address, &recovery_auth(&hello, None)).await;
-    assert_ne!(again["sid"], hello["sid"], "the client gets a new socket");
-    ws.send_text(r#"421["echo"]"#).await;
-    assert_eq!(ws.packet().await, "431[]");
-    assert_eq!(host.server.stats().send_queue_overflows_total, 0);
+}
+
+/// Broadcasts events while a further one of the same size certainly fits into `bytes`. Another client reads and
+/// measures them.
+async fn broadcast_bytes(host: &TestServer, bytes: usize) -> Vec<String> {
+    let (mut ws, _) = RawWebSocket::connect(host.address, "").await;
+    let (mut events, mut size) = (Vec::new(), 0);
+    loop {
+        host.broadcast("n");
+        let event = ws.packet().await;
+        let frame_header = 2 + if event.len() > 125 { 2 } else { 0 };
+        size += frame_header + event.len();
+        let one_more = frame_header + event.len() + 1;
+        events.push(event);
+        if size + one_more > bytes {
+            assert!(size <= bytes, "{size}");
+            return events;
+        }
+    }
 }
 
 #[tokio::test]

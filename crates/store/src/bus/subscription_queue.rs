@@ -31,3 +31,26 @@ impl BusListener for SubscriptionQueue {
         self.0.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_holds_1024_events_and_marks_the_gap_after_them() {
+        let queue = SubscriptionQueue::default();
+        let message = |number: usize| BusEvent::Message {
+            channel: b"channel".as_slice().into(),
+            pattern: None,
+            payload: number.to_string().into(),
+        };
+        for number in 0..1_030 {
+            queue.on_event(&message(number));
+        }
+        for number in 0..1_024 {
+            assert_eq!(queue.0.try_next(), Some(message(number)));
+        }
+        assert_eq!(queue.0.try_next(), Some(BusEvent::MaybeMissed));
+        assert_eq!(queue.0.try_next(), None);
+    }
+}

@@ -191,6 +191,32 @@ mod tests {
     }
 
     #[test]
+    fn all_commands_that_only_read_are_retried() {
+        let reads = "DBSIZE ECHO EVALSHA_RO EVAL_RO EXISTS EXPIRETIME GET GETRANGE HEXISTS HGET HGETALL HKEYS HLEN HMGET \
+             HRANDFIELD HSCAN HSTRLEN HVALS INFO KEYS LASTSAVE LINDEX LLEN LPOS LRANGE MGET PEXPIRETIME PING PTTL \
+             RANDOMKEY ROLE SCAN SCARD SDIFF SINTER SINTERCARD SISMEMBER SMEMBERS SMISMEMBER SRANDMEMBER SSCAN STRLEN \
+             SUBSTR SUNION TIME TTL TYPE ZCARD ZCOUNT ZDIFF ZINTER ZINTERCARD ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYSCORE \
+             ZRANK ZREVRANGE ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION";
+        for name in reads.split_whitespace() {
+            assert!(is_read_only(&redis::cmd(name)), "{name}");
+        }
+        for (name, argument) in [
+            ("SCRIPT", "LOAD"),
+            ("SCRIPT", "EXISTS"),
+            ("CONFIG", "GET"),
+            ("MEMORY", "USAGE"),
+            ("PUBSUB", "NUMSUB"),
+            ("OBJECT", "ENCODING"),
+            ("COMMAND", "DOCS"),
+        ] {
+            assert!(
+                is_read_only(redis::cmd(name).arg(argument)),
+                "{name} {argument}"
+            );
+        }
+    }
+
+    #[test]
     fn only_idempotent_requests_are_retried_after_a_lost_reply_and_unsent_ones_always() {
         assert!(!AttemptError::after_send(io()).may_retry(|| false));
         assert!(AttemptError::after_send(io()).may_retry(|| true));

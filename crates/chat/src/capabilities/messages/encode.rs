@@ -109,7 +109,7 @@ fn event_prefix(message: &Message) -> Vec<u8> {
     text
 }
 
-/// Members of a conversation as the event names them.
+/// Members of a conversation as the event names them. The script leaves out the sender of each message.
 #[derive(Debug, Clone)]
 pub(super) enum EventParticipants {
     /// Ids of all members.

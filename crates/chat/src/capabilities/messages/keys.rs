@@ -49,7 +49,7 @@ const RECENT_LIST_CONVERSATION_LAYOUT: KeySpec = KeySpec::documented(
 
 /// Event: a message was created. The configuration can give this channel another name.
 pub(crate) const MESSAGE_CREATED_EVENTS: KeySpec = KeySpec::channel("events:message.created")
-    .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; above 1,000 members `participantIds` is `[]` and `participantCount` is set"#)
+    .value(r#"`{"conversationId","messageId","senderId","participantIds"}`; `participantIds` are the other members, without the sender; above 1,000 members it is `[]` and `participantCount` is set"#)
     .meaning("a message was created; a name from `NOTIFICATION_REDIS_CHANNEL` replaces this name and gets no prefix")
     .sources(&[SchemaSource::ChatService]);
 

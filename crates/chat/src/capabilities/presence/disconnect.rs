@@ -14,7 +14,7 @@ use super::model::Device;
 use super::script_call::{PresenceScriptArgs, PresenceSnapshot, query_each};
 use crate::api::error::Result;
 use crate::background::log_failure;
-use crate::clock::duration_millis;
+use crate::clock::{Timestamp, duration_millis};
 
 /// Maximum number of departures in one pipeline.
 const MAX_DEPARTURES_PER_PIPELINE: usize = 500;
@@ -97,6 +97,7 @@ impl Presence {
         }
         let snapshots: Vec<Result<PresenceSnapshot>> =
             query_each(self.ctx.store().idempotent(), &mut pipe).await?;
+        self.remember_grace_periods(departures, args.now);
         let gone = departures
             .iter()
             .zip(&snapshots)
@@ -105,6 +106,20 @@ impl Presence {
                 (held, snapshot.as_ref().map_or(0, |it| it.latest_deadline))
             });
         self.clean_up_after_departures(gone).await
+    }
+
+    /// Remembers the ends of the grace periods while no sweep runs, see [`sweep`](Self::sweep).
+    fn remember_grace_periods(&self, departures: &[(LocalDevice, Departure)], now: Timestamp) {
+        if self.local_node.may_expire_others() {
+            return;
+        }
+        let end = now.saturating_add(self.local_node.grace_period());
+        let mut local = self.devices.lock();
+        for (held, how) in departures {
+            if *how == Departure::ConnectionLost {
+                local.add_grace_period(end, held.device.user.clone());
+            }
+        }
     }
 
     fn departure_cmd(
@@ -120,7 +135,7 @@ impl Presence {
             Departure::ConnectionLost => args.call(|it| &it.start_grace, user),
         };
         let call = call
-            .arg(&held.device.id)
+            .arg(held.device.entry_id())
             .arg(self.local_node.boot_id())
             .arg(held.connected_at.to_iso8601())
             .arg(mode);

@@ -19,10 +19,22 @@ static MARK_CHECKED: LuaScript = script!("scripts/mark_checked.lua");
 
 /// Maximum number of users that one round claims per shard.
 const MAX_CLAIMED_PER_SHARD: usize = 100;
+/// Maximum number of users in one pipeline.
+const MAX_USERS_PER_PIPELINE: usize = 500;
 /// Time for which a claimed user is left to the claiming node.
 const DUE_CLAIM_DURATION: Duration = Duration::from_secs(5);
 /// Maximum number of rounds per sweep; the remaining users are due in the next sweep.
 const MAX_ROUNDS: usize = 50;
+
+/// Devices that the expire script removes.
+pub(super) enum ExpireScope<'a> {
+    /// Devices whose deadline has passed.
+    Overdue,
+    /// Also the devices of a dead node.
+    DeadNode(&'a DeadNodeFilter<'a>),
+    /// Only connections that this node has lost, after their grace period. No other device is judged.
+    LostOn(&'a NodeId),
+}
 
 /// Selects the devices of a dead node that are removed.
 pub(super) struct DeadNodeFilter<'a> {
@@ -35,8 +47,12 @@ pub(super) struct DeadNodeFilter<'a> {
 
 impl Presence {
     /// Checks the users whose deadline has passed and removes their expired devices. Returns the number of checked
-    /// users. Does nothing until this node may expire others. The background task calls this every second.
+    /// users. Until this node may expire others, it removes the connections that it has lost itself. The background task
+    /// calls this every second.
     pub async fn sweep(&self) -> Result<usize> {
+        if !self.local_node.may_expire_others() {
+            return self.expire_own_lost_connections().await;
+        }
         let mut checked = 0;
         for _ in 0..MAX_ROUNDS {
             if !self.local_node.may_expire_others() {
@@ -49,6 +65,32 @@ impl Presence {
             checked += self.sweep_round(&shards).await?;
         }
         Ok(checked)
+    }
+
+    /// Removes the connections that this node has lost, after their grace period. A node that has just started need not
+    /// wait for the leases of others for this. After a break of its own lease, the user may be connected to another node
+    /// that has not registered the device again yet, so the lease must have been held for a grace period.
+    async fn expire_own_lost_connections(&self) -> Result<usize> {
+        if !self.local_node.is_lease_stable() {
+            return Ok(0);
+        }
+        let now = self.ctx.now();
+        let users = self.devices.lock().take_ended_grace_periods(now);
+        let scope = ExpireScope::LostOn(self.local_node.id());
+        for page in users.chunks(MAX_USERS_PER_PIPELINE) {
+            let snapshots = self.expire_devices(page, &scope).await?;
+            let mut cleanup = pipe();
+            for (user, snapshot) in page.iter().zip(snapshots) {
+                if let Some(snapshot) = snapshot {
+                    let lower = self.lower_deadline_cmd(user, snapshot.latest_deadline);
+                    cleanup.add_command(lower).ignore();
+                }
+            }
+            cleanup
+                .exec_async(&mut self.ctx.store().idempotent())
+                .await?;
+        }
+        Ok(users.len())
     }
 
     /// Shards of the deadline index that have a due entry; usually few.
@@ -88,7 +130,10 @@ impl Presence {
         if users.is_empty() {
             return Ok(0);
         }
-        let mut snapshots = self.expire_devices(&users, None).await?.into_iter();
+        let mut snapshots = self
+            .expire_devices(&users, &ExpireScope::Overdue)
+            .await?
+            .into_iter();
         let mut mark = pipe();
         for (shard, users) in shards.iter().zip(&claimed) {
             if !users.is_empty() {
@@ -107,23 +152,24 @@ impl Presence {
         Ok(users.len())
     }
 
-    /// Removes the expired devices of users, and the devices of a dead node, in one pipeline. `None` for a user whose
-    /// script call failed.
+    /// Removes devices of users in one pipeline. `None` for a user whose script call failed.
     pub(super) async fn expire_devices(
         &self,
         users: &[UserId],
-        dead: Option<&DeadNodeFilter<'_>>,
+        scope: &ExpireScope<'_>,
     ) -> Result<Vec<Option<PresenceSnapshot>>> {
         let args = PresenceScriptArgs::new(&self.ctx);
         let mut pipe = pipe();
         for user in users {
             let call = args.call(|it| &it.expire, user);
-            let call = match dead {
-                Some(dead) => call
+            let call = match scope {
+                ExpireScope::Overdue => call.arg("").arg("").arg(0).arg(""),
+                ExpireScope::DeadNode(dead) => call
                     .arg(dead.node)
                     .arg(dead.live_boot_id)
-                    .arg(dead.latest_deadline),
-                None => call.arg("").arg("").arg(0),
+                    .arg(dead.latest_deadline)
+                    .arg(""),
+                ExpireScope::LostOn(node) => call.arg("").arg("").arg(0).arg(*node),
             };
             pipe.add_command(call.cmd());
         }

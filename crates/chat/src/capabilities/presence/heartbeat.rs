@@ -6,6 +6,7 @@ use redis::pipe;
 
 use super::Presence;
 use super::local_devices::{LocalDevice, device_key};
+use super::model::Device;
 use super::register::RegistrationReason;
 use super::script_call::{PresenceScriptArgs, query_each};
 use crate::api::error::Result;
@@ -22,6 +23,8 @@ const MAX_REGISTRATIONS_PER_PIPELINE: usize = 500;
 /// Maximum number of registrations in one flush: a node that returns must not block the store for the others.
 const MAX_REGISTRATIONS_PER_FLUSH: usize = 20_000;
 
+/// Reply of `beat_device.lua`: the deadline is extended.
+const REPLY_WRITTEN: u8 = 1;
 /// Reply of `beat_device.lua`: the device is unknown or its connection was lost, so it has to be registered.
 const REPLY_UNKNOWN_DEVICE: u8 = 0;
 /// Reply of `beat_device.lua`: the device was removed.
@@ -46,11 +49,18 @@ impl Presence {
                 .beats
                 .len()
                 .saturating_sub(MAX_HEARTBEATS_PER_PIPELINE);
-            let written = self.write_heartbeats(&unwritten.beats[from..]).await?;
+            let batch = &unwritten.beats[from..];
+            let written = self.write_heartbeats(batch).await?;
+            let refreshed = batch.iter().zip(&written);
+            let refreshed = refreshed.filter(|(_, reply)| matches!(reply, Ok(REPLY_WRITTEN)));
+            self.write_owners_without_socket(refreshed.map(|(held, _)| held))
+                .await?;
             for (held, reply) in unwritten.beats.drain(from..).zip(written) {
                 log_failure("write a heartbeat", &reply);
                 match reply {
-                    Ok(REPLY_UNKNOWN_DEVICE) => unknown_devices.push(held),
+                    Ok(REPLY_UNKNOWN_DEVICE) if self.registers(&held.device) => {
+                        unknown_devices.push(held);
+                    }
                     Ok(REPLY_DEVICE_REMOVED) => removed_devices.push(held),
                     _ => {}
                 }
@@ -71,6 +81,11 @@ impl Presence {
         Ok(())
     }
 
+    /// True if a heartbeat of the unknown device registers it.
+    fn registers(&self, device: &Device) -> bool {
+        device.socket.is_some() || self.ctx.keys().settings().beat_registers
+    }
+
     async fn write_heartbeats(&self, beats: &[LocalDevice]) -> Result<Vec<Result<u8>>> {
         let args = PresenceScriptArgs::new(&self.ctx);
         let keys = self.ctx.keys();
@@ -80,27 +95,30 @@ impl Presence {
             let device = &held.device;
             let call = args.call(|it| &it.beat, &device.user);
             let call = call
-                .arg(&device.id)
+                .arg(device.entry_id())
                 .arg(self.local_node.id())
-                .arg(self.holder(device));
-            pipe.add_command(call.arg(held.connected_at.as_millis()).cmd());
-            match &device.socket {
-                Some(socket) => pipe
-                    .cmd("SET")
+                .arg(self.holder(device))
+                .arg(held.connected_at.as_millis())
+                .arg(&device.id);
+            pipe.add_command(call.cmd());
+            if let Some(socket) = &device.socket {
+                pipe.cmd("SET")
                     .arg(keys.socket_user(socket))
                     .arg(&device.user)
                     .arg("PX")
-                    .arg(duration_millis(ttl)),
-                // If a server of the Cluster has lost the index, no node registers this device again, so the heartbeat
-                // restores the entry.
-                None => pipe
-                    .cmd("ZADD")
+                    .arg(duration_millis(ttl))
+                    .ignore();
+            }
+            // If a server of the Cluster has lost the index, no node registers a device without a socket again, so the
+            // heartbeat restores the entry.
+            if device.socket.is_none() && keys.cluster() && self.registers(device) {
+                pipe.cmd("ZADD")
                     .arg(keys.presence_deadlines(DeadlineShard::for_user(&device.user)))
                     .arg("NX")
                     .arg(args.now.saturating_add(ttl).as_millis())
-                    .arg(&device.user),
-            };
-            pipe.ignore();
+                    .arg(&device.user)
+                    .ignore();
+            }
         }
         // Volatile: after a restart every device gets a new deadline, see `restart.rs`.
         query_each(
@@ -108,6 +126,28 @@ impl Presence {
             &mut pipe,
         )
         .await
+    }
+
+    /// In the layout `sockets`, writes the owners of devices without a socket.
+    pub(super) async fn write_owners_without_socket(
+        &self,
+        devices: impl Iterator<Item = &LocalDevice>,
+    ) -> Result<()> {
+        let keys = self.ctx.keys();
+        let ttl = duration_millis(keys.ttl(TtlName::Presence));
+        let mut pipe = pipe();
+        for held in devices.filter(|it| it.device.socket.is_none()) {
+            if let Some(socket_user) = keys.owner_of_device(&held.device) {
+                let set = pipe.cmd("SET").arg(socket_user).arg(&held.device.user);
+                set.arg("PX").arg(ttl).ignore();
+            }
+        }
+        if !pipe.is_empty() {
+            // Volatile: a restart of the store also extends the deadlines.
+            let mut store = self.ctx.store().idempotent().with_volatile_updates();
+            pipe.exec_async(&mut store).await?;
+        }
+        Ok(())
     }
 
     /// Registers the queued sockets.

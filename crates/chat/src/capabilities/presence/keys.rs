@@ -2,6 +2,7 @@
 //!
 //! Invariant: the state is one internal hash. The documented keys are derived from it, in exactly one layout.
 
+use super::model::Device;
 use crate::ids::{DeadlineShard, NodeId, SocketId, UserId, WatchShard};
 use crate::keys::{
     Channel, Key, KeyGroup, KeyKind, KeyLayout, KeySpec, KeyTtl, Keyspace, PresenceLayout,
@@ -26,11 +27,12 @@ pub const KEY_GROUP: KeyGroup = KeyGroup {
         DEADLINES,
         NODE_USERS,
         WATCH,
+        VERSION_FLOOR,
     ],
 };
 
 const DEVICES: KeySpec = KeySpec::documented("presence:user:{user}", KeyKind::Hash, KeyTtl::Configured(TtlName::Presence))
-    .value(r#"field = socket or device id; value `{"serverId","connectedAt","refreshedAt"}`, times in ISO 8601; optional `status`, `device`"#)
+    .value(r#"field = socket id (for a device that connects over HTTP or gRPC: its device id); value `{"serverId","connectedAt","refreshedAt"}`, times in ISO 8601; optional `status`, `device`"#)
     .meaning("the live devices of a user; no key when there is none")
     .sources(&[SchemaSource::Rooms])
     .layout(KeyLayout::Presence(PresenceLayout::Devices));
@@ -49,7 +51,7 @@ const DOCUMENT: KeySpec = KeySpec::documented(
 
 const ONLINE: KeySpec = KeySpec::documented("user:{user}:online", KeyKind::String, KeyTtl::Never)
     .value("`true` or `false`")
-    .meaning("whether the user is online; `false` after the last socket is removed or expires")
+    .meaning("whether the user is online; `false` after the last socket is removed or expires. When the last node stops, the key expires after the lease and the grace period")
     .sources(&[SchemaSource::ChatService])
     .layout(KeyLayout::Presence(PresenceLayout::Sockets));
 
@@ -70,13 +72,13 @@ const STATUS: KeySpec = KeySpec::documented(
     ),
 )
 .value("`online` (also when away or busy) or `offline` (only when set explicitly)")
-.meaning("the status of a user; a missing key means offline, a heartbeat renews `online` only")
+.meaning("the status of a user; a missing key means offline, a heartbeat renews `online` only, an explicit `offline` stays until the user is set online or connects again")
 .sources(&[SchemaSource::UserStatus])
 .layout(KeyLayout::Presence(PresenceLayout::Status));
 
 const LAST_SEEN: KeySpec = KeySpec::documented("lastseen:{user}", KeyKind::String, KeyTtl::Never)
     .value("ISO 8601")
-    .meaning("time at which the user last became offline")
+    .meaning("time of the last activity: connect, heartbeat (at most once a minute), going offline")
     .sources(&[SchemaSource::ChatService]);
 
 const SOCKET_USER: KeySpec = KeySpec::documented(
@@ -98,8 +100,8 @@ const USER_OFFLINE: KeySpec = KeySpec::channel("events:user.offline")
     .meaning("a user's visible status became offline")
     .sources(&[SchemaSource::ChatService]);
 
-const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", KeyKind::Hash, KeyTtl::Fixed(48 * 3_600))
-    .value("`d:<device>` = `node#bootId|deadline|connectedAt` (boot id `api`: a device without a socket; empty: the connection is lost); `i:<device>` client description as JSON; `g:<device>` time of removal; `x` explicit status; `s` last published status; `v` version; `seen` last seen; `until` latest deadline; `n` number of devices; `left` time of the last clean disconnect or removal")
+const STATE: KeySpec = KeySpec::internal("parlor:presence:{user}", KeyKind::Hash, KeyTtl::AtTimes("48 h; none in the layout `sockets` while the user has a device"))
+    .value("`d:<socket>` = `node#bootId|deadline|connectedAt` and `|device` if the device has another id (field: socket id, or device id of a device without a socket; boot id `api`: a device without a socket; empty: the connection is lost); `i:<socket>` client description as JSON; `g:<device>` time of removal; `x` explicit status; `s` last published status; `v` version; `seen`, `seenMs` last seen; `until` latest deadline; `n` number of devices; `left` time of the last clean disconnect or removal; `doc`, `lease` own document and lease of another service in the layouts `document` and `status`")
     .meaning("the presence state of a user, from which every layout is written");
 
 const DEADLINES: KeySpec = KeySpec::internal(
@@ -118,6 +120,14 @@ const NODE_USERS: KeySpec =
 const WATCH: KeySpec = KeySpec::internal("parlor:watch:{0..255}", KeyKind::Channel, KeyTtl::Never)
     .value("frame with version byte")
     .meaning("status changes of the users of this shard, for the nodes whose clients watch them");
+
+const VERSION_FLOOR: KeySpec = KeySpec::internal(
+    "parlor:presence-version-floor",
+    KeyKind::String,
+    KeyTtl::Never,
+)
+.value("ms")
+.meaning("minimum of every version: time of the last unclean start of the embedded store");
 
 impl Keyspace {
     /// The devices of a user, in the layout `devices`.
@@ -155,6 +165,16 @@ impl Keyspace {
         self.key1(&SOCKET_USER, socket)
     }
 
+    /// The key with the owner of a device's socket. In the layout `sockets`, a device without a socket is stored as the
+    /// socket `{device}~{user}`; in the other layouts it has no such key.
+    pub(super) fn owner_of_device(&self, device: &Device) -> Option<Key> {
+        if let Some(socket) = &device.socket {
+            return Some(self.socket_user(socket));
+        }
+        let is_stored = self.settings().layouts.presence == PresenceLayout::Sockets;
+        is_stored.then(|| self.key1(&SOCKET_USER, &SocketId::of_device(&device.id, &device.user)))
+    }
+
     /// Channel that tells other services that a user became online.
     pub fn user_online_channel(&self) -> Channel {
         self.channel0(&USER_ONLINE)
@@ -178,6 +198,11 @@ impl Keyspace {
     /// The users that have sockets on a node.
     pub fn node_presence_users(&self, node: &NodeId) -> Key {
         self.key1(&NODE_USERS, node)
+    }
+
+    /// Minimum of every version.
+    pub fn version_floor(&self) -> Key {
+        self.key0(&VERSION_FLOOR)
     }
 
     /// Channel of the presence changes of a shard of users.

@@ -1,7 +1,11 @@
 //! Layouts: how presence is written to the documented keys.
 //!
-//! Invariant: a layout decides nothing. It consists of a few keys in the user's slot and two Lua functions:
-//! `refresh_layout` writes what a heartbeat changes, `write_layout` writes every other change.
+//! Invariants:
+//! 1. A layout consists of a few keys in the user's slot and Lua functions: `refresh_layout` writes what a heartbeat
+//!    changes, `write_layout` writes every other change, `external_lease` and `extend_external_lease` read and extend
+//!    what other services wrote.
+//! 2. A layout changes and removes only what Parlor wrote: its own fields and members, and a string while it is the one
+//!    that Parlor wrote last. A key of a foreign type stays as it is.
 
 use parlor_store::LuaScript;
 
@@ -20,8 +24,8 @@ pub(super) struct PresenceScripts {
     pub(super) extend_deadlines: LuaScript,
 }
 
-/// Assembles the scripts of a layout: `refresh_layout`, the shared head `user_state.lua`, `write_layout`, the script
-/// itself. The heartbeat script starts with its fast path. With native scripts, the embedded engine runs them instead of
+/// Assembles the scripts of a layout: the layout's heartbeat file, the shared head `user_state.lua`, the layout itself,
+/// the script. The heartbeat script starts with its fast path. With native scripts, the embedded engine runs them instead of
 /// the connect script and the heartbeat script.
 macro_rules! layout_scripts {
     ($layout:literal $(, $connect:path, $beat:path)?) => {
@@ -59,6 +63,10 @@ static DEVICES: PresenceScripts = layout_scripts!(
 static DOCUMENT: PresenceScripts = layout_scripts!("document");
 static SOCKETS: PresenceScripts = layout_scripts!("sockets");
 static STATUS: PresenceScripts = layout_scripts!("status");
+
+/// Lets the keys of the layout `sockets` expire: no other layout has keys without a TTL.
+pub(super) static LIMIT_UNATTENDED_KEYS: LuaScript =
+    layout_scripts!(of "sockets", "limit_unattended_keys");
 
 /// The scripts of a layout.
 pub(super) fn scripts_for(layout: PresenceLayout) -> &'static PresenceScripts {

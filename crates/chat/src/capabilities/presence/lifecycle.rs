@@ -3,11 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::layouts::LIMIT_UNATTENDED_KEYS;
+use super::script_call::{PresenceScriptArgs, query_each};
 use super::{Presence, PreviousRun};
 use crate::api::error::Result;
 use crate::background::{BackgroundTask, BackgroundTasks, log_failure};
+use crate::clock::duration_millis;
+use crate::ids::{DeadlineShard, UserId};
+use crate::keys::{PresenceLayout, TtlName};
 use crate::nodes::LeaseRenewal;
 
+/// Users per page and pipeline.
+const USERS_PER_PAGE: usize = 500;
 /// Interval of the background tasks.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum time between two notifications of a watcher.
@@ -16,6 +23,7 @@ const WATCH_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 impl Presence {
     /// Takes the node's lease. No device may connect before.
     pub async fn start(&self) -> Result<()> {
+        self.load_version_floor().await?;
         self.local_node.acquire_lease().await?;
         let epoch = self.ctx.store_epoch();
         self.devices.lock().update_store_epoch(epoch);
@@ -90,6 +98,36 @@ impl Presence {
     pub async fn drain(&self) -> Result<()> {
         log_failure("flush heartbeats", &self.flush_heartbeats().await);
         self.all_connections_lost().await?;
-        self.local_node.release_lease().await
+        self.local_node.release_lease().await?;
+        if self.local_node.is_last().await? {
+            self.limit_unattended_keys().await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the keys that have no TTL and say that a user is online expire: no node is left to correct them. The next node
+    /// that starts writes them without a TTL again.
+    async fn limit_unattended_keys(&self) -> Result<()> {
+        let keys = self.ctx.keys();
+        if keys.settings().layouts.presence != PresenceLayout::Sockets {
+            return Ok(());
+        }
+        let left = keys.ttl(TtlName::NodeLease) + self.local_node.grace_period();
+        let store = self.ctx.store().idempotent();
+        for shard in DeadlineShard::all() {
+            let mut range = redis::cmd("ZRANGE");
+            range.arg(keys.presence_deadlines(shard)).arg(0).arg(-1);
+            let users: Vec<UserId> = range.query_async(&mut store.clone()).await?;
+            for page in users.chunks(USERS_PER_PAGE) {
+                let args = PresenceScriptArgs::new(&self.ctx);
+                let mut pipe = redis::pipe();
+                for user in page {
+                    let call = args.call_script(&LIMIT_UNATTENDED_KEYS, user);
+                    pipe.add_command(call.arg(duration_millis(left)).cmd());
+                }
+                query_each::<u8>(store.clone(), &mut pipe).await?;
+            }
+        }
+        Ok(())
     }
 }

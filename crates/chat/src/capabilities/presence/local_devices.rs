@@ -23,7 +23,7 @@ const MAX_DEFERRED_DEPARTURES: usize = if cfg!(test) { 10 } else { 1_000_000 };
 /// Maximum number of sockets to close that the gateway has not taken yet. A dropped socket stays open without presence.
 const MAX_SOCKETS_TO_CLOSE: usize = if cfg!(test) { 10 } else { 100_000 };
 
-/// Identifies a device among those of all users.
+/// Identifies an entry among those of all users, see [`Device::entry_id`].
 pub(super) type DeviceKey = (UserId, DeviceId);
 
 /// A registered device.
@@ -65,38 +65,39 @@ pub(super) struct LocalDevices {
     deferred_departures: Vec<(LocalDevice, Departure)>,
     /// Sockets that the gateway has to close, because their device was removed or the user has too many devices.
     sockets_to_close: VecDeque<Arc<Device>>,
+    /// Users who lost a connection here, with the end of the grace period. Used only while this node may not expire the
+    /// devices of others; later the deadline index has them.
+    grace_periods: Vec<(Timestamp, UserId)>,
     /// Store epoch at the last lease renewal.
     store_epoch: u64,
 }
 
 pub(super) fn device_key(device: &Device) -> DeviceKey {
-    (device.user.clone(), device.id.clone())
-}
-
-/// Finds a device of a user by its id.
-fn find_device<'a>(devices: &'a mut [LocalDevice], id: &DeviceId) -> Option<&'a mut LocalDevice> {
-    devices.iter_mut().find(|it| it.device.id == *id)
+    (device.user.clone(), device.entry_id())
 }
 
 impl LocalDevices {
-    /// Inserts a socket. It replaces an earlier socket of the same device.
+    /// Inserts a socket, or replaces its entry if the client has recovered it.
     pub(super) fn insert(&mut self, held: LocalDevice) {
         self.heartbeats.remove(&device_key(&held.device));
         let devices = self.users.entry(held.device.user.clone()).or_default();
-        match find_device(devices, &held.device.id) {
+        let same_socket = |it: &&mut LocalDevice| it.device.socket == held.device.socket;
+        match devices.iter_mut().find(same_socket) {
             Some(before) => *before = held,
             None => devices.push(held),
         }
     }
 
-    /// Removes a socket. `None` if another socket holds the device, or if the socket is not registered here.
+    /// Removes a socket. `None` if it is not registered here.
     pub(super) fn remove(&mut self, device: &Device, how: Departure) -> Option<LocalDevice> {
-        self.find(&device.user, &device.id, device.socket.as_ref())?;
-        self.discard_heartbeat(&device.user, &device.id);
+        let key = device_key(device);
+        self.find(&key)?;
+        self.discard_heartbeat(&key);
         self.registration_queue
-            .remove(&self.registration_sort_key(device_key(device)));
+            .remove(&self.registration_sort_key(key));
         let devices = self.users.get_mut(&device.user)?;
-        let at = devices.iter().position(|it| it.device.id == device.id)?;
+        let same_socket = |it: &LocalDevice| it.device.socket == device.socket;
+        let at = devices.iter().position(same_socket)?;
         let held = devices.swap_remove(at);
         if devices.is_empty() {
             self.users.remove(&device.user);
@@ -110,19 +111,19 @@ impl LocalDevices {
         Some(held)
     }
 
-    /// Finds the socket that holds a device; with `socket` only if it is this socket.
-    pub(super) fn find(
-        &self,
-        user: &UserId,
-        id: &DeviceId,
-        socket: Option<&SocketId>,
-    ) -> Option<&LocalDevice> {
-        let held = self
-            .users
-            .get(user)?
-            .iter()
-            .find(|it| it.device.id == *id)?;
-        (socket.is_none() || held.device.socket.as_ref() == socket).then_some(held)
+    /// Finds a socket that is registered here.
+    pub(super) fn find(&self, (user, id): &DeviceKey) -> Option<&LocalDevice> {
+        let is_entry = |it: &&LocalDevice| {
+            let socket = it.device.socket.as_ref();
+            socket.is_some_and(|socket| socket.as_str() == id.as_str())
+        };
+        self.users.get(user)?.iter().find(is_entry)
+    }
+
+    /// The sockets of a device that are registered here.
+    pub(super) fn sockets_of(&self, user: &UserId, id: &DeviceId) -> Vec<LocalDevice> {
+        let sockets = self.users.get(user).into_iter().flatten();
+        sockets.filter(|it| it.device.id == *id).cloned().collect()
     }
 
     /// True if the user has a socket here.
@@ -145,24 +146,20 @@ impl LocalDevices {
 
     /// Buffers a heartbeat without a limit, for a heartbeat that was in the buffer before.
     pub(super) fn buffer_heartbeat(&mut self, device: &Device, at: Timestamp) {
-        let socket = device.socket.as_ref();
-        let beating = match socket {
+        let key = device_key(device);
+        let beating = match device.socket {
             None => Some(Arc::new(device.clone())),
-            Some(_) => {
-                let held = self.find(&device.user, &device.id, socket);
-                held.map(|held| Arc::clone(&held.device))
-            }
+            Some(_) => self.find(&key).map(|held| Arc::clone(&held.device)),
         };
         if let Some(beating) = beating {
-            self.heartbeats.insert(device_key(device), (beating, at));
+            self.heartbeats.insert(key, (beating, at));
         }
     }
 
     /// Discards the heartbeat of a device that was removed.
-    pub(super) fn discard_heartbeat(&mut self, user: &UserId, id: &DeviceId) {
-        let key = (user.clone(), id.clone());
-        self.heartbeats.remove(&key);
-        self.heartbeats_in_flight.remove(&key);
+    pub(super) fn discard_heartbeat(&mut self, key: &DeviceKey) {
+        self.heartbeats.remove(key);
+        self.heartbeats_in_flight.remove(key);
     }
 
     /// Starts a flush: returns the heartbeats to write, those of sockets only if the socket is registered here.
@@ -177,8 +174,7 @@ impl LocalDevices {
                     known_to_store: false,
                 });
             }
-            let socket = device.socket.as_ref();
-            self.find(&device.user, &device.id, socket).cloned()
+            self.find(&device_key(&device)).cloned()
         });
         held.collect()
     }
@@ -198,11 +194,9 @@ impl LocalDevices {
     pub(super) fn finish_flush(&mut self, unknown: Vec<LocalDevice>) -> Vec<LocalDevice> {
         let in_flight = std::mem::take(&mut self.heartbeats_in_flight);
         let to_register = unknown.into_iter().filter(|held| {
-            let Device {
-                user, id, socket, ..
-            } = &*held.device;
-            let here = socket.is_none() || self.find(user, id, socket.as_ref()).is_some();
-            here && in_flight.contains(&device_key(&held.device))
+            let key = device_key(&held.device);
+            let is_here = held.device.socket.is_none() || self.find(&key).is_some();
+            is_here && in_flight.contains(&key)
         });
         to_register.collect()
     }
@@ -215,8 +209,7 @@ impl LocalDevices {
     }
 
     /// Ends the registration of these devices; `done` means that the store knows them. Returns the devices that
-    /// departed meanwhile, because their departure may have reached the store first. If another socket took the device
-    /// over, that socket is queued for registration instead.
+    /// departed meanwhile, because their departure may have reached the store first.
     pub(super) fn finish_registration(
         &mut self,
         devices: &[LocalDevice],
@@ -228,16 +221,16 @@ impl LocalDevices {
                 continue;
             };
             let departure = self.registrations_in_flight.remove(socket).flatten();
-            let key = device_key(&known.device);
-            let of_user = self.users.get_mut(&key.0);
-            let held = of_user.and_then(|devices| find_device(devices, &key.1));
-            match (held, departure) {
-                (Some(held), _) if held.device.socket == known.device.socket => {
-                    held.known_to_store |= done;
+            let of_user = self.users.get_mut(&known.device.user).into_iter().flatten();
+            let held = of_user
+                .into_iter()
+                .find(|it| it.device.socket == known.device.socket);
+            match held {
+                Some(held) => held.known_to_store |= done,
+                None => {
+                    let how = departure.unwrap_or(Departure::Disconnected);
+                    gone.push((known.clone(), how));
                 }
-                (Some(_), _) => self.queue_registrations([key]),
-                (None, Some(how)) => gone.push((known.clone(), how)),
-                (None, None) => gone.push((known.clone(), Departure::Disconnected)),
             }
         }
         gone
@@ -258,7 +251,7 @@ impl LocalDevices {
     /// Queues these devices for registration if a socket holds them here.
     pub(super) fn queue_registrations(&mut self, devices: impl IntoIterator<Item = DeviceKey>) {
         for key in devices {
-            if self.find(&key.0, &key.1, None).is_some() {
+            if self.find(&key).is_some() {
                 self.registration_queue
                     .insert(self.registration_sort_key(key));
             }
@@ -276,7 +269,7 @@ impl LocalDevices {
             && let Some((_, key)) = self.registration_queue.pop_first()
         {
             self.heartbeats.remove(&key);
-            taken.extend(self.find(&key.0, &key.1, None).cloned());
+            taken.extend(self.find(&key).cloned());
         }
         taken
     }
@@ -298,6 +291,19 @@ impl LocalDevices {
         std::mem::take(&mut self.deferred_departures)
     }
 
+    /// Remembers the end of a grace period.
+    pub(super) fn add_grace_period(&mut self, end: Timestamp, user: UserId) {
+        if self.grace_periods.len() < MAX_DEFERRED_DEPARTURES {
+            self.grace_periods.push((end, user));
+        }
+    }
+
+    /// Takes the users whose grace period has ended.
+    pub(super) fn take_ended_grace_periods(&mut self, now: Timestamp) -> Vec<UserId> {
+        let ended = self.grace_periods.extract_if(.., |(end, _)| *end <= now);
+        ended.map(|(_, user)| user).collect()
+    }
+
     /// Queues a socket for the gateway to close.
     pub(super) fn queue_socket_close(&mut self, device: Arc<Device>) {
         if self.sockets_to_close.len() >= MAX_SOCKETS_TO_CLOSE {
@@ -314,6 +320,7 @@ impl LocalDevices {
     pub(super) fn drain(&mut self) -> Vec<LocalDevice> {
         self.heartbeats.clear();
         self.registration_queue.clear();
+        self.grace_periods.clear();
         for departure in self.registrations_in_flight.values_mut() {
             *departure = Some(Departure::ConnectionLost);
         }

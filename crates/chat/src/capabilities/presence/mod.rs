@@ -1,6 +1,6 @@
 //! Presence: the devices of each user, and one visible status derived from them.
 //!
-//! A device:
+//! A device, one for each connection (two tabs with the same device id are two):
 //!
 //! ```text
 //!                            heartbeat (deadline = now + ttl.presence)
@@ -22,9 +22,9 @@
 //!    │   last device (events:user.offline)      │                                 │
 //!    ├──────────────────────────────────────────┴─────────────────────────────────┤
 //!    │                                              set offline (events:user.offline)
-//!    │   last device (no event)                                                   ▼
+//!    │   connect without a live device (events:user.online)                       ▼
 //!    └──────────────────────────────────────────────────────────────────────  INVISIBLE
-//!                                                                   set another status (events:user.online)
+//!        INVISIBLE stays after the last device is gone, and may be set without a device. Another status ends it.
 //! ```
 //!
 //! Where to look: `register.rs` connect, `heartbeat.rs` heartbeats, `disconnect.rs` clean disconnect and lost
@@ -33,20 +33,26 @@
 //!
 //! Invariants:
 //! 1. A user is present while at least one device has a deadline after now. Each device has its own deadline.
-//! 2. The state of a user is one hash. The documented keys are derived from it. One exception: `expire_devices.lua`
-//!    uses the layout `sockets` to find users whose state expired while no node was running.
+//! 2. The state of a user is one hash. The documented keys are derived from it. With `presence.external`, entries of
+//!    other services in these keys count as well.
 //! 3. The script that changes the visible status also publishes the event, with a higher version. A node that crashes
 //!    can therefore neither lose nor repeat an event.
 //! 4. The deadline index only says when to check a user; the state decides. An entry may be too early or superfluous. A
 //!    user with a device always has an entry, due at most `ttl.presence` after the last registration or check.
 //! 5. A node publishes a user as offline because deadlines have passed, and declares other nodes dead, only after it
-//!    has held its own lease without a break for lease + grace period.
-//! 6. Redis TTLs remove leftovers. No decision depends on a TTL.
+//!    has held its own lease without a break for lease + grace period. Connections that it has lost itself are the
+//!    exception: it removes them after the grace period.
+//! 6. Redis TTLs remove leftovers. No decision about own devices depends on a TTL.
+//! 7. Other services write the documented keys, too. Parlor changes and removes only its own fields, members and values,
+//!    see `layouts.rs`.
+//! 8. The version of a user never falls, and a status that was set is acknowledged after it is on disk.
 
 pub mod keys;
 
+mod cleanup;
 mod disconnect;
 mod expire;
+mod external;
 mod heartbeat;
 mod layouts;
 mod lifecycle;
@@ -60,15 +66,18 @@ mod register;
 mod remove_device;
 mod restart;
 mod script_call;
+mod stored_state;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use parlor_store::{LuaScript, script};
 use tokio::sync::Notify;
 
-use self::local_devices::{Departure, LocalDevices};
+use self::local_devices::{Departure, LocalDevices, device_key};
+use self::query::StatusReader;
 use self::register::RegistrationReason;
 use self::script_call::{PresenceScriptArgs, PresenceSnapshot};
 use self::watch::WatcherRegistry;
@@ -78,6 +87,7 @@ use crate::context::ChatContext;
 use crate::ids::{DeadlineShard, DeviceId, UserId};
 use crate::nodes::LocalNode;
 
+pub use self::cleanup::{PresenceCleanup, clean_up_presence};
 pub use self::model::{Device, LiveDevice, PresenceStatus, UserStatus};
 pub use self::operations::{
     CountPresence, DeviceList, GetPresence, Heartbeat, HeartbeatReply, ListDevices, PresenceCount,
@@ -96,10 +106,13 @@ pub struct Presence {
     devices: Mutex<LocalDevices>,
     /// Allows one heartbeat flush at a time: `LocalDevices` tracks the in-flight heartbeats of one flush only.
     flush_lock: tokio::sync::Mutex<()>,
+    reader: Arc<StatusReader>,
     watchers: Arc<WatcherRegistry>,
     /// Wakes [`next_socket_to_close`](Self::next_socket_to_close).
     socket_close_requested: Notify,
     previous_run: Mutex<PreviousRun>,
+    /// A key of a foreign type was reported. It is reported once per process.
+    wrong_type_reported: AtomicBool,
 }
 
 /// Whether the devices of this node's previous run are removed.
@@ -116,14 +129,17 @@ enum PreviousRun {
 impl Presence {
     /// Creates the presence of a node that has not started.
     pub fn new(ctx: ChatContext, local_node: Arc<LocalNode>) -> Self {
+        let reader = Arc::new(StatusReader::new(ctx.clone()));
         Self {
-            watchers: WatcherRegistry::new(ctx.clone()),
+            watchers: WatcherRegistry::new(ctx.clone(), Arc::clone(&reader)),
+            reader,
             socket_close_requested: Notify::new(),
             ctx,
             local_node,
             devices: Mutex::default(),
             flush_lock: tokio::sync::Mutex::default(),
             previous_run: Mutex::new(PreviousRun::Unknown),
+            wrong_type_reported: AtomicBool::new(false),
         }
     }
 
@@ -137,9 +153,12 @@ impl Presence {
 
     /// Registers a device as [`connect`](Self::connect) does, and clears the explicit status in the same script call.
     /// If the store is unavailable, the queued registration is a plain connect.
+    /// Returns after the status is on disk.
     pub async fn connect_visible(&self, device: Device) -> Result<UserStatus> {
-        self.register_connection(device.into(), RegistrationReason::ConnectVisible)
-            .await
+        let reason = RegistrationReason::ConnectVisible;
+        let status = self.register_connection(device.into(), reason).await?;
+        self.ctx.store().wait_until_durable().await?;
+        Ok(status)
     }
 
     /// Buffers a heartbeat; [`flush_heartbeats`](Self::flush_heartbeats) writes it. A heartbeat of a socket that this
@@ -157,19 +176,19 @@ impl Presence {
         Err(Error::StoreUnavailable(reason.into()))
     }
 
-    /// True if this socket holds the device on this node. Another node may hold a newer socket of the device.
-    pub fn holds_socket(&self, device: &Device) -> bool {
-        let (local, socket) = (self.devices.lock(), device.socket.as_ref());
-        socket.is_some() && local.find(&device.user, &device.id, socket).is_some()
-    }
-
-    /// Sets the explicit status of a user: `Offline` makes the user invisible, `Online` clears the explicit status. The
-    /// explicit status ends with the last device; without a live device the call changes nothing.
+    /// Sets the explicit status of a user: `Offline` makes the user invisible, `Online` clears the explicit status. An
+    /// explicit status ends with the last device, except `Offline`, which may also be set without a live device and ends
+    /// when another status is set, or when the user connects while no device is live. Returns after the status is on
+    /// disk.
     pub async fn set_status(&self, user: &UserId, status: PresenceStatus) -> Result<UserStatus> {
         let args = PresenceScriptArgs::new(&self.ctx);
         let call = args.call(|it| &it.set_status, user).arg(status.name());
         let snapshot: PresenceSnapshot = call.run(&self.ctx.store().idempotent()).await?;
-        Ok(snapshot.into_user_status(user))
+        if snapshot.has_wrong_type {
+            self.warn_about_wrong_type(user);
+        }
+        self.ctx.store().wait_until_durable().await?;
+        Ok(self.reader.with_floor(snapshot.into_user_status(user)))
     }
 
     /// Removes a device at once (clean disconnect). Does nothing if another socket holds the device now. If the store
@@ -178,9 +197,7 @@ impl Presence {
         if device.socket.is_some() {
             return self.depart(device, Departure::Disconnected).await;
         }
-        self.devices
-            .lock()
-            .discard_heartbeat(&device.user, &device.id);
+        self.devices.lock().discard_heartbeat(&device_key(device));
         self.remove_from_store(&device.user, &device.id, register::NO_SOCKET)
             .await
             .map(drop)
@@ -195,7 +212,8 @@ impl Presence {
         self.depart(device, Departure::ConnectionLost).await
     }
 
-    /// Removes a device from the store if it has this boot id. An empty one matches any holder and leaves a tombstone.
+    /// Removes a device from the store if it has this boot id. An empty one matches every connection of the device and
+    /// leaves a tombstone.
     async fn remove_from_store(
         &self,
         user: &UserId,
@@ -206,9 +224,24 @@ impl Presence {
         let args = PresenceScriptArgs::new(&self.ctx);
         let call = args.call(|it| &it.remove, user).arg(id).arg(epoch);
         let snapshot: PresenceSnapshot = call.arg("").arg("").run(&store).await?;
-        let lower = self.lower_deadline_cmd(user, snapshot.latest_deadline);
-        lower.exec_async(&mut store).await?;
+        let mut cleanup = redis::pipe();
+        cleanup.add_command(self.lower_deadline_cmd(user, snapshot.latest_deadline));
+        let device = Device::without_socket(user.clone(), id.clone());
+        if let Some(socket_user) = self.ctx.keys().owner_of_device(&device) {
+            cleanup.cmd("DEL").arg(socket_user);
+        }
+        cleanup.exec_async(&mut store).await?;
         Ok(snapshot)
+    }
+
+    /// Logs once that a key has a foreign type.
+    fn warn_about_wrong_type(&self, user: &UserId) {
+        if !self.wrong_type_reported.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                %user,
+                "a presence key has a foreign type and stays as it is; other services do not see this user online, `parlor doctor` names the keys"
+            );
+        }
     }
 
     /// Command that lowers a user's entry in the deadline index. A deadline of 0 means that the user has no device: the

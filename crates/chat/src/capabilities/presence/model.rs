@@ -21,7 +21,7 @@ named_enum! {
         Away = "away",
         /// Connected, do not disturb.
         Busy = "busy",
-        /// Not connected; as a wanted status: connected, but invisible.
+        /// Not connected; as a wanted status: invisible.
         Offline = "offline",
     }
 }
@@ -33,7 +33,7 @@ impl FromRedisValue for PresenceStatus {
     }
 }
 
-/// A device of a user.
+/// A device of a user, with one of its connections. Two browser tabs that share a device id are two connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     /// Owner of the device.
@@ -68,6 +68,15 @@ impl Device {
         }
     }
 
+    /// Id of the device's entry in the state and in the documented keys: the socket id, or the device id of a device
+    /// without a socket.
+    pub(super) fn entry_id(&self) -> DeviceId {
+        match &self.socket {
+            Some(socket) => socket.clone().into(),
+            None => self.id.clone(),
+        }
+    }
+
     /// Sets the client description, of which the first 256 bytes are kept.
     #[must_use]
     pub fn with_client_info(mut self, info: &str) -> Self {
@@ -85,13 +94,17 @@ pub struct UserStatus {
     pub user_id: UserId,
     /// Visible status.
     pub status: PresenceStatus,
-    /// Time at which the user last became offline, ISO 8601; null if never.
+    /// Time of the user's last activity, ISO 8601: connect, heartbeat (at most once a minute), or going offline; null if
+    /// unknown.
     pub last_seen: Option<String>,
     /// Rises with each change; 0 if the user is unknown.
     pub version: u64,
     /// True if the store is unavailable; `status` is then not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
+    /// True if only another service that writes the documented keys keeps the user online.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
 }
 
 impl UserStatus {
@@ -103,17 +116,18 @@ impl UserStatus {
             last_seen: None,
             version: 0,
             degraded: true,
+            external: false,
         }
     }
 }
 
-/// A live device.
+/// A live device. Of several connections, the newest is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LiveDevice {
     /// Id of the device.
     pub device_id: DeviceId,
-    /// Node that registered the device.
+    /// Node that registered the connection.
     pub server_id: NodeId,
     /// Time of the connection, ISO 8601.
     pub connected_at: String,

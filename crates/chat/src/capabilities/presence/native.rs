@@ -12,6 +12,7 @@ use redis::Value;
 
 const STATE_TTL: i64 = 48 * HOUR;
 const HOUR: i64 = 3_600 * 1_000;
+const MINUTE: f64 = 60_000.0;
 const FIRST_LAYOUT_KEY: usize = 2;
 
 /// Data of a device that the layout writes.
@@ -28,9 +29,20 @@ struct LayoutDevice<'a> {
 /// `connect_device.lua` for the first device of an offline user: no state, or a state without device, tombstone and
 /// explicit status, and no key of the layout.
 pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
-    let [state_key] = step.keys_at(0)?;
+    let [state_key, last_seen_key] = step.keys_at(0)?;
     let [user, now, now_iso, ttl, _, online, _, watch] = step.args_at(0)?;
-    let [id, node, epoch, connected, info, mode, _, since] = step.args_at(8)?;
+    let [
+        id,
+        node,
+        boot_id,
+        connected,
+        info,
+        mode,
+        _,
+        since,
+        _,
+        device,
+    ] = step.args_at(9)?;
     if !mode.is_empty() || !since.is_empty() {
         return Ok(None);
     }
@@ -38,16 +50,20 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
     if step.exists(layout_key)? {
         return Ok(None);
     }
-    let (mut held, mut seen) = (None, None);
+    // The Lua script reports a key of a foreign type.
+    if step.get(last_seen_key).is_err() {
+        return Ok(None);
+    }
+    let mut held = None;
     for (field, value) in step.hgetall(state_key)? {
         match &field[..] {
             b"s" if *value == *b"offline" => {}
             b"v" => held = Some(value),
-            b"seen" => seen = Some(value),
-            b"until" | b"n" | b"left" => {}
+            b"seen" | b"seenMs" | b"until" | b"n" | b"left" => {}
             _ => return Ok(None),
         }
     }
+    let now_text = now;
     let (now, ttl) = (parse_number_arg(now)?, parse_number_arg(ttl)?);
     let before = held
         .as_deref()
@@ -57,12 +73,17 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
     let (version_text, latest_text) = (format_integer(version), format_integer(latest));
     let info_field = [b"i:", id].concat();
     let device_field = [b"d:", id].concat();
-    let device = [node, b"#", epoch, b"|", &latest_text, b"|", connected].concat();
+    let mut entry = [node, b"#", boot_id, b"|", &latest_text, b"|", connected].concat();
+    if device != id {
+        entry.extend_from_slice(&[b"|", device].concat());
+    }
     let fields = [
         (&info_field[..], info),
-        (&device_field, &device),
+        (&device_field, &entry),
         (b"s", b"online"),
         (b"v", &version_text),
+        (b"seen", now_iso),
+        (b"seenMs", now_text),
         (b"until", &latest_text),
         (b"n", b"1"),
     ];
@@ -71,6 +92,7 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
         step.call(&[b"HDEL", state_key, b"v"])?;
     }
     step.hset(state_key, &fields[usize::from(info.is_empty())..])?;
+    step.set(last_seen_key, now_iso, None)?;
     if step.pttl(state_key)? < STATE_TTL - HOUR {
         step.pexpire(state_key, STATE_TTL.cast_unsigned())?;
     }
@@ -93,14 +115,15 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
         b"}",
     ];
     step.publish(b"PUBLISH", online, &event.concat());
-    let last = seen.as_deref().unwrap_or(b"-");
-    let change_frame = [b"\x01online ", &version_text[..], b" ", last, b" ", user];
+    let change_frame = [b"\x01online ", &version_text[..], b" ", now_iso, b" ", user];
     step.publish(b"PUBLISH", watch, &change_frame.concat());
     Ok(Some(array([
         Value::BulkString(b"online".to_vec()),
         Value::Int(version as i64),
         Value::Int(latest as i64),
-        Value::BulkString(seen.as_deref().unwrap_or_default().to_vec()),
+        Value::BulkString(now_iso.to_vec()),
+        Value::Int(0),
+        Value::Int(0),
         Value::Int(0),
     ])))
 }
@@ -109,35 +132,43 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
 pub(super) fn beat_single_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
     let [_, now, _, ttl] = step.args_at(0)?;
-    let [id, asking, asking_epoch] = step.args_at(8)?;
+    let [id, asking, asking_boot_id] = step.args_at(9)?;
     let device_field = [b"d:", id].concat();
     let info_field = [b"i:", id].concat();
-    let fields = [&device_field[..], b"n", b"s", &info_field];
-    let [value, count, status, info] = step.hmget(state_key, fields)?;
+    let fields = [&device_field[..], b"n", b"s", &info_field, b"seenMs"];
+    let [value, count, status, info, seen] = step.hmget(state_key, fields)?;
     let (Some(value), Some(status)) = (value, status) else {
         return Ok(None);
     };
-    let Some([node, epoch, deadline, connected]) = split_device_entry(&value) else {
+    let Some([node, boot_id, deadline, rest]) = split_device_entry(&value) else {
         return Ok(None);
     };
     let (now, ttl) = (parse_number_arg(now)?, parse_number_arg(ttl)?);
-    let held = epoch == asking_epoch && (epoch == b"api" || node == asking);
+    let held = boot_id == asking_boot_id && (boot_id == b"api" || node == asking);
     let live = parse_lua_number(deadline).is_some_and(|deadline| deadline > now);
-    // A layout key of a foreign type is replaced by the Lua script.
+    // Once a minute a visible user's last seen time is due.
+    let seen = seen.as_deref().and_then(parse_lua_number);
+    let is_seen = *status == *b"offline" || seen.is_some_and(|seen| now - seen < MINUTE);
+    if count.as_deref() != Some(b"1") || !held || !live || !is_seen {
+        return Ok(None);
+    }
+    // The Lua script handles fields of other services, and a key of a foreign type.
     let [layout_key] = step.keys_at(FIRST_LAYOUT_KEY)?;
-    let fits = step.hmget(layout_key, []).is_ok();
-    if count.as_deref() != Some(b"1") || !held || !live || !fits {
+    let Ok([own]) = step.hmget(layout_key, [id]) else {
+        return Ok(None);
+    };
+    if step.call(&[b"HLEN", layout_key])? != Value::Int(i64::from(own.is_some())) {
         return Ok(None);
     }
     let ends = format_integer(now + ttl);
-    let renewed = [node, b"#", epoch, b"|", &ends, b"|", connected].concat();
+    let renewed = [node, b"#", boot_id, b"|", &ends, b"|", rest].concat();
     let fields = [(&device_field[..], &renewed[..]), (b"until", &ends)];
     step.hset(state_key, &fields)?;
     if *status != *b"offline" {
         let device_entry = LayoutDevice {
             id,
             node,
-            connected,
+            connected: rest.split(|byte| *byte == b'|').next().unwrap_or_default(),
             info: info.as_deref().unwrap_or_default(),
             status: &status,
             left: ttl as u64,
@@ -147,16 +178,16 @@ pub(super) fn beat_single_device(step: &mut NativeScriptCall<'_>) -> NativeScrip
     Ok(Some(Value::Int(1)))
 }
 
-/// Splits `node#boot_id|deadline|connected_at`.
+/// Splits `node#boot_id|deadline|connected_at`; a device id may follow the last part.
 fn split_device_entry(value: &[u8]) -> Option<[&[u8]; 4]> {
     let find = |text: &[u8], sign| text.iter().position(|byte| *byte == sign);
     let (node, rest) = value.split_at(find(value, b'#')?);
     let rest = &rest[1..];
-    let (epoch, rest) = rest.split_at(find(rest, b'|')?);
+    let (boot_id, rest) = rest.split_at(find(rest, b'|')?);
     let rest = &rest[1..];
     let (deadline, connected) = rest.split_at(find(rest, b'|')?);
     parse_digits(deadline)?;
-    Some([node, epoch, deadline, &connected[1..]])
+    Some([node, boot_id, deadline, &connected[1..]])
 }
 
 /// Writes `device_json` into the hash of the layout.

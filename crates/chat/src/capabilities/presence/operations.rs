@@ -39,7 +39,8 @@ impl Operation for GetPresence {
     }
 }
 
-/// Sets the status of a user. `online` also registers the device; `offline` makes a connected user invisible.
+/// Sets the status of a user. `online` also registers the device; `offline` makes a connected user invisible, and lasts
+/// until another status is set, or until the user connects while no device is live. On disk when it is acknowledged.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SetPresence {
@@ -78,7 +79,8 @@ impl Operation for SetPresence {
     }
 }
 
-/// Keeps a device present, and registers it if it is unknown. Written within one second.
+/// Keeps a device present, and registers it if it is unknown, unless `presence.beat_registers` is off or the user is
+/// explicitly offline. Written within one second.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
@@ -152,7 +154,7 @@ impl Operation for ListDevices {
     }
 }
 
-/// Removes a device at once and closes its socket. Removing an unknown device succeeds.
+/// Removes a device at once and closes its sockets. Removing an unknown device succeeds.
 /// For the user, admins and services.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@
 
 use redis::pipe;
 
-use super::expire::DeadNodeFilter;
+use super::expire::{DeadNodeFilter, ExpireScope};
 use super::{Presence, PreviousRun};
 use crate::api::error::Result;
 use crate::clock::{Timestamp, duration_millis};
@@ -91,7 +91,9 @@ impl Presence {
             live_boot_id,
             latest_deadline: latest.saturating_sub(duration_millis(self.local_node.grace_period())),
         };
-        let snapshots = self.expire_devices(users, Some(&dead)).await?;
+        let snapshots = self
+            .expire_devices(users, &ExpireScope::DeadNode(&dead))
+            .await?;
         let set = keys.node_presence_users(node);
         let ours = node == self.local_node.id();
         let mut cleanup = pipe();

@@ -50,6 +50,8 @@ pub(super) enum RegistrationOutcome {
     DeviceRemoved,
     /// The user has the maximum number of devices.
     TooManyDevices,
+    /// A request named a device that an open socket holds. The socket keeps it.
+    HeldBySocket,
 }
 
 impl Presence {
@@ -79,8 +81,11 @@ impl Presence {
             Ok(mut registered) => {
                 let registered = registered.pop().expect("one reply for one device")?;
                 match registered.outcome {
-                    RegistrationOutcome::Registered | RegistrationOutcome::DeviceRemoved => {
-                        Ok(registered.snapshot.into_user_status(&user))
+                    RegistrationOutcome::Registered
+                    | RegistrationOutcome::DeviceRemoved
+                    | RegistrationOutcome::HeldBySocket => {
+                        let status = registered.snapshot.into_user_status(&user);
+                        Ok(self.reader.with_floor(status))
                     }
                     RegistrationOutcome::TooManyDevices => Err(Error::TooMany {
                         items: "devices of a user",
@@ -136,14 +141,25 @@ impl Presence {
         let is_new_connection = reason != RegistrationReason::Restore;
         for (held, registered) in devices.iter().zip(&registered) {
             log_failure("register a device", registered);
+            if registered
+                .as_ref()
+                .is_ok_and(|it| it.snapshot.has_wrong_type)
+            {
+                self.warn_about_wrong_type(&held.device.user);
+            }
             match registered.as_ref().map(|it| it.outcome) {
-                Ok(RegistrationOutcome::Registered) => {}
+                Ok(RegistrationOutcome::Registered | RegistrationOutcome::HeldBySocket) => {}
                 // A caller that connects now receives the rejection as its reply.
                 Ok(_) => Box::pin(self.drop_socket(held, !is_new_connection)).await?,
                 Err(_) if is_new_connection => Box::pin(self.drop_socket(held, false)).await?,
                 Err(_) => {}
             }
         }
+        let own = devices.iter().zip(&registered).filter(|(_, registered)| {
+            let outcome = registered.as_ref().map(|it| it.outcome);
+            matches!(outcome, Ok(RegistrationOutcome::Registered))
+        });
+        Box::pin(self.write_owners_without_socket(own.map(|(held, _)| held))).await?;
         Ok(registered)
     }
 
@@ -206,7 +222,7 @@ impl Presence {
         let since =
             (reason == RegistrationReason::Restore).then(|| connected_at.as_millis().to_string());
         args.call(|it| &it.connect, &device.user)
-            .arg(&device.id)
+            .arg(device.entry_id())
             .arg(self.local_node.id())
             .arg(self.holder(device))
             .arg(connected_at.to_iso8601())
@@ -218,6 +234,7 @@ impl Presence {
             })
             .arg(since.unwrap_or_default())
             .arg(MAX_DEVICES_PER_USER)
+            .arg(&device.id)
             .cmd()
     }
 }

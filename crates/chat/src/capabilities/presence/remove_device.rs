@@ -1,4 +1,4 @@
-//! Removes a device on behalf of a request, and closes its socket on any node.
+//! Removes a device on behalf of a request, and closes its sockets on any node.
 //!
 //! Invariant: the state records the removal, and the node that holds the socket learns of it at the latest from the
 //! reply to the next heartbeat. The frame on the control channel only makes it faster.
@@ -16,24 +16,24 @@ use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
 
 impl Presence {
-    /// Removes a device of a user, no matter which node holds it. Its socket is closed, see
+    /// Removes a device of a user, no matter which node holds it. Its sockets are closed, see
     /// [`next_socket_to_close`](Self::next_socket_to_close).
     pub async fn remove_device(&self, user: &UserId, id: &DeviceId) -> Result<UserStatus> {
         let held = {
             let mut local = self.devices.lock();
-            local.discard_heartbeat(user, id);
-            local.find(user, id, None).cloned()
+            local.discard_heartbeat(&(user.clone(), id.clone()));
+            local.sockets_of(user, id)
         };
         let removed_at = self.ctx.now();
         let snapshot = self.remove_from_store(user, id, "").await?;
         let body = format!("{} {user} {id}", removed_at.as_millis());
         // If the message is lost, the reply to the next heartbeat reports the removal.
         control::publish(&self.ctx, BusFrameKind::DeviceRemoved, &body).await;
-        // A local socket from before the removal is closed regardless of the clock. A newer socket stays.
-        if let Some(held) = held {
+        // Local sockets from before the removal are closed regardless of the clock. A newer socket stays.
+        for held in held {
             self.drop_socket(&held, true).await?;
         }
-        Ok(snapshot.into_user_status(user))
+        Ok(self.reader.with_floor(snapshot.into_user_status(user)))
     }
 
     /// Waits for the next socket of this node that the gateway has to close, because its device was removed or its user
@@ -47,18 +47,18 @@ impl Presence {
         }
     }
 
-    /// Closes the socket of a removed device if the socket connected before the removal.
+    /// Closes the sockets of a removed device that connected before the removal.
     async fn handle_removed_device(
         &self,
         user: &UserId,
         id: &DeviceId,
         removed_at: Timestamp,
     ) -> Result<()> {
-        let held = self.devices.lock().find(user, id, None).cloned();
-        match held {
-            Some(held) if held.connected_at < removed_at => self.drop_socket(&held, true).await,
-            _ => Ok(()),
+        let held = self.devices.lock().sockets_of(user, id);
+        for held in held.iter().filter(|it| it.connected_at < removed_at) {
+            self.drop_socket(held, true).await?;
         }
+        Ok(())
     }
 
     /// Drops a socket from this node's list. With `close`, the gateway has to close it.

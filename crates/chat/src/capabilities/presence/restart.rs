@@ -1,8 +1,10 @@
-//! Extends the deadlines after a restart of the embedded store.
+//! Prepares presence after a restart of the embedded store.
 //!
-//! Invariant: a restart of the embedded store makes no user offline. The embedded store does not write heartbeats to
-//! disk, so after a restart its deadlines are too early. Each device gets another `ttl.presence`; a device of the ended
-//! process is reaped unless it reconnects.
+//! Invariants:
+//! 1. A restart of the embedded store makes no user offline. Heartbeats are not written to disk, so after a restart the
+//!    deadlines are too early. Each device gets another `ttl.presence`; a device of the ended process is reaped unless it
+//!    reconnects.
+//! 2. No version is lower after a restart than any that a client has seen before it.
 
 use parlor_store::StoreKind;
 use redis::pipe;
@@ -17,12 +19,13 @@ use crate::ids::{DeadlineShard, UserId};
 const USERS_PER_PAGE: usize = 1_000;
 
 impl Presence {
-    /// Extends the deadlines of the devices of the last run. Must run once, before [`start`](Self::start) and before any
+    /// Extends the deadlines of the devices of the last run, and after an unclean start raises all versions. Must run once, before [`start`](Self::start) and before any
     /// read. Does nothing on a Redis server, which keeps its writes.
     pub async fn extend_deadlines_after_restart(&self) -> Result<()> {
         if self.ctx.store().kind() != StoreKind::Embedded {
             return Ok(());
         }
+        self.raise_versions_after_unclean_start().await?;
         for shard in DeadlineShard::all() {
             let mut range = redis::cmd("ZRANGE");
             range
@@ -33,6 +36,31 @@ impl Presence {
             for page in users.chunks(USERS_PER_PAGE) {
                 self.extend_deadlines(page).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// After an unclean start the store may have lost versions that clients have seen. The time of that start is stored
+    /// as the minimum of every version, also for users whose state was lost.
+    async fn raise_versions_after_unclean_start(&self) -> Result<()> {
+        let mut store = self.ctx.store().clone();
+        if !store.previous_run_was_clean() {
+            let mut set = redis::cmd("SET");
+            set.arg(self.ctx.keys().version_floor())
+                .arg(self.ctx.now().as_millis());
+            set.exec_async(&mut store).await?;
+            store.wait_until_durable().await?;
+        }
+        Ok(())
+    }
+
+    /// Loads the minimum of every version.
+    pub(super) async fn load_version_floor(&self) -> Result<()> {
+        if self.ctx.store().kind() == StoreKind::Embedded {
+            let mut get = redis::cmd("GET");
+            get.arg(self.ctx.keys().version_floor());
+            let floor: Option<u64> = get.query_async(&mut self.ctx.store().clone()).await?;
+            self.reader.raise_version_floor(floor.unwrap_or(0));
         }
         Ok(())
     }

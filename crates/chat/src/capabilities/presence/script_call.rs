@@ -41,10 +41,15 @@ impl<'a> PresenceScriptArgs<'a> {
         script: fn(&'static PresenceScripts) -> &'static LuaScript,
         user: &UserId,
     ) -> ScriptCall {
+        self.call_script(script(scripts_for(self.layout)), user)
+    }
+
+    /// As [`call`](Self::call), for a script of this layout alone.
+    pub(super) fn call_script(&self, script: &'static LuaScript, user: &UserId) -> ScriptCall {
         let keys = self.ctx.keys();
         let mut names = vec![keys.presence_state(user), keys.last_seen(user)];
         names.extend(layout_keys(self.layout, keys, user));
-        script(scripts_for(self.layout))
+        script
             .keys(names)
             .arg(user)
             .arg(self.now.as_millis())
@@ -54,6 +59,11 @@ impl<'a> PresenceScriptArgs<'a> {
             .arg(&self.online)
             .arg(&self.offline)
             .arg(keys.presence_changes_channel(WatchShard::for_user(user)))
+            .arg(if keys.settings().presence_external {
+                "external"
+            } else {
+                ""
+            })
     }
 }
 
@@ -62,9 +72,14 @@ impl<'a> PresenceScriptArgs<'a> {
 pub(super) struct PresenceSnapshot {
     pub(super) status: PresenceStatus,
     pub(super) version: u64,
-    /// The latest deadline in ms; 0 without a device.
+    /// When to check the user next, in ms: the latest deadline, or without a device the end of the entries of other
+    /// services; 0 without both.
     pub(super) latest_deadline: u64,
     pub(super) last_seen: Option<String>,
+    /// Only other services keep the user online.
+    pub(super) is_external: bool,
+    /// A documented key has a foreign type and stays as it is.
+    pub(super) has_wrong_type: bool,
 }
 
 impl PresenceSnapshot {
@@ -75,6 +90,7 @@ impl PresenceSnapshot {
             last_seen: self.last_seen,
             version: self.version,
             degraded: false,
+            external: self.is_external,
         }
     }
 }
@@ -100,13 +116,15 @@ pub(super) async fn query_each<T: FromRedisValue>(
 
 impl FromRedisValue for PresenceSnapshot {
     fn from_redis_value(value: Value) -> std::result::Result<Self, ParsingError> {
-        let (status, version, until, seen): (_, _, _, String) =
+        let (status, version, until, seen, is_external, has_wrong_type): (_, _, _, String, _, _) =
             FromRedisValue::from_redis_value(value)?;
         Ok(Self {
             status,
             version,
             latest_deadline: until,
             last_seen: Some(seen).filter(|seen| !seen.is_empty()),
+            is_external,
+            has_wrong_type,
         })
     }
 }
@@ -117,7 +135,8 @@ impl FromRedisValue for RegistrationReply {
         let outcome = match u8::from_redis_value(parts.pop().unwrap_or(Value::Nil))? {
             0 => RegistrationOutcome::Registered,
             1 => RegistrationOutcome::DeviceRemoved,
-            _ => RegistrationOutcome::TooManyDevices,
+            2 => RegistrationOutcome::TooManyDevices,
+            _ => RegistrationOutcome::HeldBySocket,
         };
         let snapshot = PresenceSnapshot::from_redis_value(Value::Array(parts))?;
         Ok(Self { snapshot, outcome })

@@ -3,18 +3,14 @@
 //! Invariant: a result is used for at most [`CACHE_DURATION`], then the session is read again. The absence of a session
 //! is never cached.
 
-use super::model::{SessionStatus, UserSession};
+use super::model::SessionStatus;
 use super::rows;
-use super::session_key::{SessionWrite, SessionWriteResult, StoredSession};
 use super::{CACHE_DURATION, LAST_SEEN_INTERVAL, RENEW_INTERVAL, Sessions};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
-
-/// Maximum number of attempts while other writers change the same session.
-const MAX_ATTEMPTS: usize = 5;
 
 /// Cached result of a session check.
 #[derive(Debug, Clone)]
@@ -131,96 +127,8 @@ impl Sessions {
         })
     }
 
-    /// Finds the session of a user. With `issued`, only tokens that are not revoked find it.
-    pub(super) async fn find_session(
-        &self,
-        user: &UserId,
-        issued: Option<Timestamp>,
-        renew: Option<Timestamp>,
-    ) -> Result<UserSession> {
-        for _ in 0..MAX_ATTEMPTS {
-            match self.read_session_key(user, issued, renew).await? {
-                StoredSession::Present(session) => return Ok(session),
-                StoredSession::TokenRevoked => return Err(Error::SessionExpired),
-                StoredSession::Missing => {
-                    self.delete_row_after_external_logout(user).await?;
-                    return Err(Error::SessionExpired);
-                }
-                StoredSession::Unverified => {
-                    let row = self.load_row(user).await?;
-                    let session = row.to_session(user, self.expiry_cutoff());
-                    let wrote =
-                        self.write_session_key(user, &row, session.as_ref(), SessionWrite::Rebuild);
-                    let wrote = wrote.await?;
-                    // No other writer was faster, and there is no expired row to delete.
-                    if matches!(wrote, SessionWriteResult::Written(_))
-                        && session.is_none()
-                        && !row.has_session()
-                    {
-                        return Err(Error::SessionExpired);
-                    }
-                    // Read again, because the rebuild keeps a block that only the hash contains.
-                }
-            }
-        }
-        // The epoch or the session changes faster than it can be read: the rows decide.
-        self.find_session_in_rows(user, issued).await
-    }
-
-    /// Finds the session of a user in the rows. With `issued`, only tokens that are not revoked find it.
-    pub(super) async fn find_session_in_rows(
-        &self,
-        user: &UserId,
-        issued: Option<Timestamp>,
-    ) -> Result<UserSession> {
-        let row = self.load_row(user).await?;
-        let revoked = issued.is_some_and(|at| {
-            rows::to_unix_seconds(at.as_millis()) <= row.revoked_before_seconds()
-        });
-        match row.to_session(user, self.expiry_cutoff()) {
-            Some(session) if session.status == SessionStatus::Blocked || !revoked => Ok(session),
-            _ => Err(Error::SessionExpired),
-        }
-    }
-
-    /// The hash was deleted or has expired. Its row is deleted as well, so that a loss of store data does not bring the
-    /// session back.
-    async fn delete_row_after_external_logout(&self, user: &UserId) -> Result<()> {
-        let row = self.load_row(user).await?;
-        let Some(session) = row.to_session(user, Timestamp(0)) else {
-            return Ok(());
-        };
-        // A session that begins now has a row before it has a hash.
-        let begun = session.login_time.saturating_add(RENEW_INTERVAL) > self.ctx.now();
-        if begun || session.status == SessionStatus::Blocked {
-            return Ok(());
-        }
-        rows::delete_session_begun_at(&self.database, user, session.login_time).await
-    }
-
     /// Removes a user from the cache.
     pub(super) fn invalidate_cache(&self, user: &UserId) {
         self.cache.remove(user);
-    }
-
-    /// Writes the session hash again from the rows. Returns the session of the rows.
-    pub(super) async fn sync_from_rows(&self, user: &UserId) -> Result<Option<UserSession>> {
-        let mut row = self.load_row(user).await?;
-        for _ in 0..MAX_ATTEMPTS {
-            let session = row.to_session(user, self.expiry_cutoff());
-            let wrote = self
-                .write_session_key(user, &row, session.as_ref(), SessionWrite::Overwrite)
-                .await;
-            self.invalidate_cache(user);
-            wrote?;
-            // Another writer may have changed the rows after they were read here, and this write may have overwritten
-            // its hash. Every writer reads the rows again after its write, so the last one writes the current rows.
-            let now = self.load_row(user).await?;
-            if now == row {
-                return Ok(session);
-            }
-            row = now;
-        }
-        Ok(row.to_session(user, self.expiry_cutoff()))
     }
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::Sessions;
 use super::connections::{SessionEnd, SessionEndWaiter};
 use super::model::{SessionEndReason, SessionStatus, UserSession};
-use super::session_key::StoredSession;
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
@@ -98,6 +97,14 @@ impl Sessions {
         });
     }
 
+    /// Finds sessions that other services have ended. Without a shared hash there are none.
+    pub(super) async fn recheck_shared(&self) -> Result<()> {
+        match self.has_rows_only() {
+            true => Ok(()),
+            false => self.recheck_all().await,
+        }
+    }
+
     /// Reads the sessions of all connected users, and ends the connections of users whose session has ended.
     pub async fn recheck_all(&self) -> Result<()> {
         let (users, sequence) = self.connections.admitted_users();
@@ -123,14 +130,10 @@ impl Sessions {
         issued: Option<Timestamp>,
         sequence: u64,
     ) -> Result<()> {
-        let session = match self.read_session_key(user, issued, None).await? {
-            StoredSession::Present(session) => Some(session),
-            StoredSession::Missing | StoredSession::TokenRevoked => None,
-            StoredSession::Unverified => match self.find_session(user, issued, None).await {
-                Ok(session) => Some(session),
-                Err(Error::SessionExpired) => None,
-                Err(error) => return Err(error),
-            },
+        let session = match self.find_session(user, issued, None).await {
+            Ok(session) => Some(session),
+            Err(Error::SessionExpired | Error::TokenRevoked) => None,
+            Err(error) => return Err(error),
         };
         if let Some(reason) = end_reason(session.as_ref()) {
             self.invalidate_cache(user);

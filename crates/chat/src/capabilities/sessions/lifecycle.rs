@@ -2,11 +2,17 @@
 
 use super::Sessions;
 use super::model::{SessionEndReason, SessionStatus, UserSession};
-use super::rows;
+use super::reconcile::RowChange;
 use super::session_key::{SessionWrite, SessionWriteResult};
+use super::{adopted_rows, rows};
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
+use crate::background::log_failure;
+use crate::clock::Timestamp;
 use crate::ids::{DeviceId, UserId};
+
+/// Number of users that are read at a time to be unblocked.
+const UNBLOCK_BATCH_SIZE: i64 = 500;
 
 impl Sessions {
     /// Begins a session of the caller, which replaces an earlier one.
@@ -16,9 +22,7 @@ impl Sessions {
         // A service may begin a session for a user at any time, so its token counts as issued now.
         let issued = match caller.role {
             Role::Service => now,
-            Role::User | Role::Admin => {
-                crate::clock::Timestamp(caller.issued_at.unwrap_or_default())
-            }
+            Role::User | Role::Admin => Timestamp(caller.issued_at.unwrap_or_default()),
         };
         let device = device.map_or_else(|| Ok(DeviceId::default_for_requests()), DeviceId::new)?;
         let session = UserSession {
@@ -32,28 +36,38 @@ impl Sessions {
             last_seen: now,
             ip_address: caller.ip_address.map_or(String::new(), |ip| ip.to_string()),
         };
-        if !self.insert_session_row(&session, issued).await? {
-            let row = self.load_row(user).await?;
+        // Only needed if the hash cannot say which device was there before.
+        let device_in_row = match self.options.single_device {
+            true => self.load_row(user).await?.device(),
+            false => None,
+        };
+        let inserted = self.insert_session_row(&session, issued).await?;
+        let row = self.load_row(user).await?;
+        if !inserted {
             return Err(match row.is_blocked() {
                 true => Error::SessionBlocked,
-                false => Error::SessionExpired,
+                false => Error::TokenRevoked,
             });
         }
-        let row = self.load_row(user).await?;
-        let wrote = self
-            .write_session_key(user, &row, Some(&session), SessionWrite::Begin(issued))
-            .await;
+        let write = SessionWrite::Begin(&session, issued);
+        let written = self.write_session_key(user, &row, write).await;
         self.invalidate_cache(user);
-        match wrote? {
-            SessionWriteResult::Written(Some(before))
-                if before != session.device_id && self.options.single_device =>
-            {
-                self.publish_session_end(user, SessionEndReason::Replaced, Some(&before))
-                    .await;
-            }
-            SessionWriteResult::Written(_) | SessionWriteResult::Conflict => {}
+        let device_before = match written? {
+            SessionWriteResult::Written(before) => before,
+            SessionWriteResult::Foreign => device_in_row,
+            SessionWriteResult::Conflict => None,
             SessionWriteResult::Blocked => return Err(Error::SessionBlocked),
-            SessionWriteResult::TokenRevoked => return Err(Error::SessionExpired),
+            SessionWriteResult::BlockedElsewhere => {
+                adopted_rows::adopt_block(&self.database, user, now).await?;
+                return Err(Error::SessionBlocked);
+            }
+            SessionWriteResult::TokenRevoked => return Err(Error::TokenRevoked),
+        };
+        if let Some(before) = device_before.filter(|before| *before != session.device_id)
+            && self.options.single_device
+        {
+            self.publish_session_end(user, SessionEndReason::Replaced, Some(&before))
+                .await;
         }
         Ok(session)
     }
@@ -62,7 +76,7 @@ impl Sessions {
     pub async fn end(&self, user: &UserId) -> Result<()> {
         let guard = self.retry_queue.guard([user.clone()]);
         rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
-        self.sync_from_rows(user).await?;
+        self.sync_from_rows(user, RowChange::Logout).await?;
         self.publish_session_end(user, SessionEndReason::Logout, None)
             .await;
         guard.complete();
@@ -73,7 +87,7 @@ impl Sessions {
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
         let guard = self.retry_queue.guard([user.clone()]);
         rows::block(&self.database, user, self.ctx.now(), reason).await?;
-        self.sync_from_rows(user).await?;
+        self.sync_from_rows(user, RowChange::Other).await?;
         self.publish_session_end(user, SessionEndReason::Blocked, None)
             .await;
         guard.complete();
@@ -82,9 +96,16 @@ impl Sessions {
 
     /// Unblocks a user. An earlier session continues, if there is one.
     pub async fn unblock(&self, user: &UserId) -> Result<UserSession> {
+        // A block that is only in the hash is adopted first, so that it is lifted as well.
+        let found = self.find_session(user, None, None).await;
+        if !matches!(found, Err(Error::SessionExpired)) {
+            log_failure("read the session of a user to unblock", &found);
+        }
+        let blocked_at = self.load_row(user).await?.blocked_at();
         let guard = self.retry_queue.guard([user.clone()]);
         rows::unblock(&self.database, user).await?;
-        self.sync_from_rows(user).await?;
+        self.sync_from_rows(user, RowChange::Unblock(blocked_at))
+            .await?;
         guard.complete();
         self.session(user).await
     }
@@ -97,5 +118,30 @@ impl Sessions {
             }
             found => found,
         }
+    }
+
+    /// Unblocks all users whom other services have blocked. Returns their number.
+    pub async fn unblock_adopted(&self) -> Result<u64> {
+        let (mut unblocked, mut last) = (0, String::new());
+        loop {
+            let users =
+                adopted_rows::find_adopted_blocks(&self.database, &last, UNBLOCK_BATCH_SIZE)
+                    .await?;
+            let Some(end) = users.last() else {
+                return Ok(unblocked);
+            };
+            last.clone_from(end);
+            for user in users {
+                match self.unblock(&UserId::new(user)?).await {
+                    Ok(_) | Err(Error::SessionExpired) => unblocked += 1,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    /// Number of users whom other services have blocked.
+    pub async fn count_adopted_blocks(&self) -> Result<u64> {
+        adopted_rows::count_adopted_blocks(&self.database).await
     }
 }

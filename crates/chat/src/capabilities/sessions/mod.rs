@@ -1,26 +1,40 @@
 //! Sessions: the login state, blocks and revoked tokens of each user.
 //!
+//! ```text
+//!               begin, or adopted from another service
+//!   no session ───────────────────────────────────────▶ login / anonymous ──▶ renewed by each request
+//!       ▲                                                    │      ▲ │
+//!       └──────────── logout, DEL, 7 days idle ──────────────┘      │ └─ block, by Parlor or adopted ─▶ blocked
+//!                                                                   └──────── unblock, lift ──────────────┘
+//! ```
+//!
 //! Invariants:
-//! 1. The rows decide about sessions, blocks and revocations. The hash `user:{user}` is a copy for requests and for
-//!    other services. After a change of the store epoch, the hash is compared with the rows before it is used.
-//! 2. A hash that is missing in the epoch in which it was compared has been deleted: the session is over. A hash that
-//!    is missing in another epoch was lost, and is written again from the row.
-//! 3. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
+//! 1. The rows decide about sessions, blocks and revocations. The hash `user:{user}` is shared with other services. It is
+//!    used without the rows only if it is as it was when both were compared in this store epoch.
+//! 2. A change of the hash by another service becomes a row before it counts as compared: see `reconcile.rs`. A field or
+//!    key that is not part of a session is neither written, deleted nor expired.
+//! 3. A hash that is missing in the epoch in which it was compared has been deleted: the session is over, but not a
+//!    block. A hash that is missing in another epoch was lost, and is written again from the row.
+//! 4. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
 //!    again after at most one second, so a node that misses the notification rejects the user as well.
 
 pub mod keys;
 
 mod admit;
+mod adopted_rows;
 mod check;
 mod connections;
 mod end_events;
+mod find;
 mod lifecycle;
 mod model;
 mod native;
 mod operations;
+mod reconcile;
 mod retry;
 mod row_batches;
 mod rows;
+mod session_hash;
 mod session_key;
 mod visitors;
 
@@ -104,7 +118,7 @@ impl Sessions {
                 self,
                 RECHECK_INTERVAL,
                 "re-check the sessions of connected users",
-                |it| async move { it.recheck_all().await },
+                |it| async move { it.recheck_shared().await },
             ),
         ])
     }

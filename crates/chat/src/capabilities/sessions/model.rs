@@ -64,26 +64,6 @@ impl UserSession {
             ("ip_address", self.ip_address.clone()),
         ]
     }
-
-    /// Reads `status`, `active`, `device_id`, `login_time`, `last_seen` and `ip_address` of the hash. Other services
-    /// may have written them: an invalid field counts as missing, and an unknown status is read only.
-    pub(super) fn from_hash_fields(user: &UserId, fields: [&str; 6]) -> Self {
-        let [status, active, device, login, seen, address] = fields;
-        let parse_time = |text: &str| Timestamp(text.parse().unwrap_or_default());
-        let status = match (SessionStatus::parse(status), active) {
-            (Some(SessionStatus::Blocked), _) | (_, "false") => SessionStatus::Blocked,
-            (Some(status), _) => status,
-            (None, _) => SessionStatus::Anonymous,
-        };
-        Self {
-            user_id: user.clone(),
-            device_id: DeviceId::new(device).unwrap_or_else(|_| DeviceId::default_for_requests()),
-            status,
-            login_time: parse_time(login),
-            last_seen: parse_time(seen),
-            ip_address: address.to_owned(),
-        }
-    }
 }
 
 named_enum! {

@@ -3,105 +3,189 @@
 //! Invariant: the native versions have the same effects in the same order as the scripts. A test compares them.
 
 use parlor_store::native::{
-    NativeScriptCall, NativeScriptResult, array, parse_digits, parse_number_arg, push_integer,
+    CommandError, NativeScriptCall, NativeScriptResult, array, parse_digits, parse_number_arg,
+    push_integer,
 };
 use redis::Value;
+
+/// Fields of the hash, in the order of the reply of `read_session.lua`.
+const FIELDS: [&[u8]; 6] = [
+    b"status",
+    b"active",
+    b"device_id",
+    b"login_time",
+    b"last_seen",
+    b"ip_address",
+];
+
+/// Content of the session key.
+struct SessionKey {
+    content: &'static [u8],
+    fields: [Vec<u8>; 6],
+    fingerprint: Vec<u8>,
+}
+
+/// Value of the check key.
+struct CheckValue<'a> {
+    revoked: f64,
+    epoch: &'a [u8],
+    fingerprint: &'a [u8],
+}
+
+fn read_key(call: &mut NativeScriptCall<'_>, session: &[u8]) -> Result<SessionKey, CommandError> {
+    let Ok(fields) = call.hmget(session, FIELDS) else {
+        // A key of another type.
+        return Ok(SessionKey {
+            content: b"foreign",
+            fields: Default::default(),
+            fingerprint: Vec::new(),
+        });
+    };
+    let fields = fields.map(|field| field.map_or(Vec::new(), |value| value.to_vec()));
+    let [status, active, device, login, ..] = &fields;
+    let (content, fingerprint) = match device.is_empty() {
+        true if call.exists(session)? => (&b"foreign"[..], Vec::new()),
+        true => (&b"missing"[..], Vec::new()),
+        false => {
+            let fingerprint = [&login[..], active, status, device].join(&b'|');
+            (&b"session"[..], fingerprint)
+        }
+    };
+    Ok(SessionKey {
+        content,
+        fields,
+        fingerprint,
+    })
+}
+
+/// Parses `revoked_before|epoch|fingerprint`.
+fn parse_check(text: &[u8]) -> Option<CheckValue<'_>> {
+    let mut parts = text.splitn(3, |byte| *byte == b'|');
+    let (revoked, epoch, fingerprint) = (parts.next()?, parts.next()?, parts.next()?);
+    parse_digits(epoch)?;
+    Some(CheckValue {
+        revoked: parse_digits(revoked)?,
+        epoch,
+        fingerprint,
+    })
+}
 
 pub(super) fn read_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [session, check_key] = call.keys_at(0)?;
     let [epoch, issued, now, ttl] = call.args_at(0)?;
-    let text = call.get(check_key)?.map(|it| it.to_vec());
-    let Some(revoked) = text
-        .as_deref()
-        .and_then(|text| revoked_before_if_verified(text, epoch))
-    else {
-        return Ok(Some(string_array(["unverified"])));
+    let check_text = call.get(check_key)?.map_or(Vec::new(), |it| it.to_vec());
+    let check = parse_check(&check_text);
+    let key = read_key(call, session)?;
+    let is_verified = |check: &&CheckValue<'_>| {
+        key.content != b"foreign" && check.epoch == epoch && check.fingerprint == key.fingerprint
     };
-    if !issued.is_empty() && parse_number_arg(issued)? <= revoked {
-        return Ok(Some(string_array(["revoked"])));
-    }
-    let fields = [
-        &b"status"[..],
-        b"active",
-        b"device_id",
-        b"login_time",
-        b"last_seen",
-        b"ip_address",
-    ];
-    // A key of another type is treated as a missing session.
-    let held = call.hmget(session, fields).ok();
-    let is_session = |held: &[Option<_>; 6]| held[..3].iter().any(Option::is_some);
-    let Some(held) = held.filter(is_session) else {
-        return Ok(Some(string_array(["missing"])));
+    let verdict = match check.as_ref().filter(is_verified) {
+        None => &b"unverified"[..],
+        Some(check) if !issued.is_empty() && parse_number_arg(issued)? <= check.revoked => {
+            b"revoked"
+        }
+        Some(_) => {
+            let ttl = parse_number_arg(ttl)?;
+            let [status, active, ..] = &key.fields;
+            let is_blocked = status == b"blocked" || active == b"false";
+            let renewed = match key.content == b"session" && !now.is_empty() && !is_blocked {
+                true => {
+                    let last_seen = parse_digits(&key.fields[4]);
+                    let cutoff = parse_number_arg(now)? - ttl;
+                    last_seen.is_none_or(|last_seen| last_seen >= cutoff)
+                }
+                false => false,
+            };
+            if renewed {
+                let ttl = ttl as u64;
+                call.hset(session, &[(b"last_seen", now)])?;
+                extend_ttl(call, session, ttl)?;
+                call.pexpire(check_key, ttl)?;
+            }
+            b"verified"
+        }
     };
-    if !now.is_empty() {
-        let ttl = parse_number_arg(ttl)? as u64;
-        call.hset(session, &[(b"last_seen", now)])?;
+    let words = [verdict, key.content, &check_text].into_iter();
+    let fields = key.fields.iter().map(Vec::as_slice);
+    Ok(Some(string_array(words.chain(fields))))
+}
+
+/// A hash without a TTL, or with a longer one, belongs to another service.
+fn extend_ttl(
+    call: &mut NativeScriptCall<'_>,
+    session: &[u8],
+    ttl: u64,
+) -> Result<(), CommandError> {
+    let remaining = u64::try_from(call.pttl(session)?);
+    if remaining.is_ok_and(|remaining| remaining < ttl) {
         call.pexpire(session, ttl)?;
-        call.pexpire(check_key, ttl)?;
     }
-    let held = held
-        .iter()
-        .map(|value| value.as_deref().unwrap_or_default());
-    Ok(Some(string_array(
-        [&b"present"[..]].into_iter().chain(held),
-    )))
+    Ok(())
 }
 
 pub(super) fn write_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
     let [session, check_key] = call.keys_at(0)?;
-    let [epoch, revoked, ttl, mode, issued, keep_hash_block] = call.args_at(0)?;
-    let (pairs, []) = call.args()[6..].as_chunks::<2>() else {
+    let [epoch, revoked, ttl, mode, expected, expected_check] = call.args_at(0)?;
+    let values = &call.args()[6..];
+    let (pairs, rest) = values.as_chunks::<2>();
+    let is_delete = mode == b"delete";
+    if !is_delete && !rest.is_empty() || is_delete && values.is_empty() {
         return Ok(None);
-    };
-    let (revoked, ttl) = (parse_number_arg(revoked)?, parse_number_arg(ttl)? as u64);
-    let text = call.get(check_key)?.map(|it| it.to_vec());
-    let previous_revoked = text
-        .as_deref()
-        .and_then(|text| revoked_before_if_verified(text, epoch));
-    let revoked = previous_revoked.map_or(revoked, |was| revoked.max(was));
-    // A key of another type is treated as a missing session.
-    let held = call.hmget(session, [&b"status"[..], b"active", b"device_id"]);
-    let [status, active, device] = held.unwrap_or_default();
-    let blocked = status.as_deref() == Some(b"blocked") || active.as_deref() == Some(b"false");
-    match mode {
-        b"rebuild" if previous_revoked.is_some() => return Ok(Some(string_array(["conflict"]))),
-        b"begin" if previous_revoked.is_some() && blocked => {
+    }
+    let ttl = parse_number_arg(ttl)? as u64;
+    let check_text = call.get(check_key)?.map_or(Vec::new(), |it| it.to_vec());
+    let check = parse_check(&check_text);
+    let was_revoked = check.as_ref().map_or(0.0, |check| check.revoked);
+    let revoked = parse_number_arg(revoked)?.max(was_revoked);
+    let key = read_key(call, session)?;
+    if key.content == b"foreign" {
+        return Ok(Some(string_array(["foreign"])));
+    }
+    let recorded = check.as_ref().map_or(&b""[..], |check| check.fingerprint);
+    if mode == b"begin" {
+        let [status, active, ..] = &key.fields;
+        let is_blocked_now = active == b"false" || status == b"blocked";
+        if is_blocked_now && !is_blocked(recorded) {
+            return Ok(Some(string_array(["blocked_elsewhere"])));
+        }
+        // The user was blocked after the row of this session was written. In another epoch the hash is outdated.
+        if is_blocked_now && check.is_some_and(|check| check.epoch == epoch) {
             return Ok(Some(string_array(["blocked"])));
         }
-        b"begin" if parse_number_arg(issued)? <= revoked => {
+        if parse_number_arg(expected)? <= revoked {
             return Ok(Some(string_array(["revoked"])));
         }
-        _ => {}
+    } else if key.fingerprint != expected || check_text != expected_check {
+        return Ok(Some(string_array(["conflict"])));
     }
-    call.del(session)?;
-    if !pairs.is_empty() {
-        let fields: Vec<_> = pairs
-            .iter()
-            .map(|[field, value]| (*field, *value))
-            .collect();
+    if is_delete {
+        let command = [&b"HDEL"[..], session];
+        call.call(&[&command[..], values].concat())?;
+    } else if !pairs.is_empty() {
+        let fields: Vec<_> = pairs.iter().map(|[name, value]| (*name, *value)).collect();
         call.hset(session, &fields)?;
-        if mode == b"rebuild" && blocked && keep_hash_block == b"1" {
-            call.hset(session, &[(b"status", b"blocked"), (b"active", b"false")])?;
+        match key.fingerprint.is_empty() {
+            true => drop(call.pexpire(session, ttl)?),
+            false => extend_ttl(call, session, ttl)?,
         }
-        call.pexpire(session, ttl)?;
     }
-    let mut held = Vec::new();
-    push_integer(&mut held, revoked);
-    held.push(b'|');
-    held.extend_from_slice(epoch);
-    call.set(check_key, &held, Some(ttl))?;
-    let device = device.as_deref().unwrap_or_default();
-    Ok(Some(string_array([&b"written"[..], device])))
+    let mut record = Vec::new();
+    push_integer(&mut record, revoked);
+    record.push(b'|');
+    record.extend_from_slice(epoch);
+    record.push(b'|');
+    if mode != b"unblock" {
+        record.extend_from_slice(&read_key(call, session)?.fingerprint);
+    }
+    call.set(check_key, &record, Some(ttl))?;
+    let [_, _, device, ..] = key.fields;
+    Ok(Some(string_array([&b"written"[..], &device])))
 }
 
-/// Parses the check value. Returns the time up to which tokens are revoked, if the hash was compared in this epoch.
-fn revoked_before_if_verified(text: &[u8], epoch: &[u8]) -> Option<f64> {
-    let at = text.iter().position(|byte| *byte == b'|')?;
-    let (revoked, checked) = (&text[..at], &text[at + 1..]);
-    let revoked = parse_digits(revoked)?;
-    parse_digits(checked)?;
-    (checked == epoch).then_some(revoked)
+/// True if a fingerprint says that the user is blocked.
+fn is_blocked(fingerprint: &[u8]) -> bool {
+    let mut parts = fingerprint.splitn(4, |byte| *byte == b'|').skip(1);
+    parts.next() == Some(b"false") || parts.next() == Some(b"blocked")
 }
 
 fn string_array(words: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Value {

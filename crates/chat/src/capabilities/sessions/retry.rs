@@ -5,6 +5,7 @@
 
 use super::Sessions;
 use super::end_events::end_reason;
+use super::reconcile::RowChange;
 use crate::api::error::Result;
 
 impl Sessions {
@@ -15,7 +16,7 @@ impl Sessions {
         // One guard per user: after an early return, the remaining users are queued again.
         let guarded = users.map(|user| (user.clone(), self.retry_queue.guard([user])));
         for (user, guard) in guarded.collect::<Vec<_>>() {
-            match self.sync_from_rows(&user).await {
+            match self.sync_from_rows(&user, RowChange::Other).await {
                 Ok(session) => {
                     if let Some(reason) = end_reason(session.as_ref()) {
                         self.publish_session_end(&user, reason, None).await;

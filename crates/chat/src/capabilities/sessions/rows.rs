@@ -3,37 +3,22 @@
 //! Invariant: statements that a session check needs rarely are boxed, so that they do not enlarge the future of every
 //! check.
 
-use std::collections::HashSet;
-
 use futures_util::future::BoxFuture;
-use serde::Serialize;
-use sqlx::{FromRow, SqlitePool};
+use sqlx::FromRow;
 
 use super::model::{SessionStatus, UserSession};
-use super::row_batches::NewSession;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{
-    Database, PerBackend, for_backend, from_db_integer, to_db_integer, write_statement,
-};
+use crate::database::{Database, for_backend, from_db_integer, to_db_integer, write_statement};
 use crate::ids::{DeviceId, UserId};
 
 /// Block, revocation and session of a user. Always returns one row, also for an unknown user.
 const SELECT_USER: &str = "
-    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
+    SELECT u.blocked_at, COALESCE(u.block_adopted, 0) AS block_adopted, COALESCE(u.revoked_before, 0) AS revoked_before,
            s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
     FROM (SELECT $1 AS id) AS requested
     LEFT JOIN users u ON u.id = requested.id
     LEFT JOIN sessions s ON s.user_id = requested.id";
-
-/// The same for several users, on SQLite: one row for each user of a JSON list, in its order.
-const SELECT_USERS: &str = "
-    SELECT u.id AS user_row_id, u.blocked_at, COALESCE(u.revoked_before, 0) AS revoked_before,
-           s.device_id, s.status, s.login_at, s.last_seen, s.ip_address
-    FROM json_each($1) AS requested
-    LEFT JOIN users u ON u.id = requested.value
-    LEFT JOIN sessions s ON s.user_id = requested.value
-    ORDER BY requested.key";
 
 /// Inserts a session, unless the user is blocked or the token is revoked.
 const INSERT_SESSION: &str = "
@@ -45,20 +30,6 @@ const INSERT_SESSION: &str = "
     ON CONFLICT (user_id) DO UPDATE SET
         device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
         last_seen = excluded.last_seen, ip_address = excluded.ip_address";
-
-/// The same for several sessions, on SQLite: a JSON list with the parameters of [`INSERT_SESSION`].
-const INSERT_SESSIONS: &str = "
-    INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
-    SELECT requested.value ->> 0, requested.value ->> 1, requested.value ->> 2, requested.value ->> 3, requested.value ->> 3,
-           requested.value ->> 4
-    FROM json_each($1) AS requested
-    WHERE NOT EXISTS (
-        SELECT 1 FROM users u
-        WHERE u.id = requested.value ->> 0 AND (u.blocked_at IS NOT NULL OR u.revoked_before >= requested.value ->> 5))
-    ON CONFLICT (user_id) DO UPDATE SET
-        device_id = excluded.device_id, status = excluded.status, login_at = excluded.login_at,
-        last_seen = excluded.last_seen, ip_address = excluded.ip_address
-    RETURNING user_id";
 
 const UPDATE_LAST_SEEN: &str = "
     UPDATE sessions SET last_seen = $2 WHERE user_id = $1 AND last_seen < $2";
@@ -77,15 +48,16 @@ const UPSERT_BLOCK: &str = "
     INSERT INTO users (id, blocked_at, blocked_reason) VALUES ($1, $2, $3)
     ON CONFLICT (id) DO UPDATE SET
         blocked_at = COALESCE(users.blocked_at, excluded.blocked_at),
-        blocked_reason = excluded.blocked_reason";
+        blocked_reason = excluded.blocked_reason, block_adopted = 0";
 
-const CLEAR_BLOCK: &str = "UPDATE users SET blocked_at = NULL, blocked_reason = NULL WHERE id = $1";
+const CLEAR_BLOCK: &str = "
+    UPDATE users SET blocked_at = NULL, blocked_reason = NULL, block_adopted = 0 WHERE id = $1";
 
 /// Block, revocation and session of a user.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
 pub(super) struct UserSessionRow {
-    user_row_id: Option<String>,
     blocked_at: Option<i64>,
+    block_adopted: i64,
     revoked_before: i64,
     device_id: Option<String>,
     status: Option<String>,
@@ -99,14 +71,34 @@ impl UserSessionRow {
         self.blocked_at.is_some()
     }
 
-    /// True if the user has a row in `users`: the user was blocked or logged out at some time.
-    pub(super) fn has_user_row(&self) -> bool {
-        self.user_row_id.is_some()
+    /// Start of the block, if there is one.
+    pub(super) fn blocked_at(&self) -> Option<Timestamp> {
+        self.blocked_at.map(from_db_integer).map(Timestamp)
     }
 
-    /// True if there is a session row, which may have expired.
-    pub(super) fn has_session(&self) -> bool {
-        self.device_id.is_some()
+    /// True if another service has blocked the user.
+    pub(super) fn is_block_adopted(&self) -> bool {
+        self.block_adopted != 0
+    }
+
+    /// Time at which the session of the row began, for a statement that replaces this session only.
+    pub(super) fn login_at(&self) -> i64 {
+        self.login_at.unwrap_or(-1)
+    }
+
+    /// Device of the session, which may have expired.
+    pub(super) fn device(&self) -> Option<DeviceId> {
+        DeviceId::new(self.device_id.as_ref()?).ok()
+    }
+
+    /// True if a token that was issued at this time is revoked.
+    pub(super) fn revokes(&self, issued: Timestamp) -> bool {
+        to_unix_seconds(issued.as_millis()) <= self.revoked_before_seconds()
+    }
+
+    /// Tokens issued up to this time are revoked.
+    pub(super) fn revoked_before(&self) -> Timestamp {
+        Timestamp(from_db_integer(self.revoked_before))
     }
 
     /// Tokens issued up to this time are revoked, in Unix seconds.
@@ -114,33 +106,32 @@ impl UserSessionRow {
         to_unix_seconds(from_db_integer(self.revoked_before))
     }
 
+    /// The session without the block, even if it has expired.
+    pub(super) fn session(&self, user: &UserId) -> Option<UserSession> {
+        // A session whose login time is not after the last logout ended with that logout.
+        let began_after_logout =
+            |login: &i64| *login > self.revoked_before || self.revoked_before == 0;
+        let login = self.login_at.filter(began_after_logout)?;
+        Some(UserSession {
+            user_id: user.clone(),
+            device_id: self.device()?,
+            status: SessionStatus::parse(self.status.as_ref()?)?,
+            login_time: Timestamp(from_db_integer(login)),
+            last_seen: Timestamp(from_db_integer(self.last_seen?)),
+            ip_address: self.ip_address.clone().unwrap_or_default(),
+        })
+    }
+
     /// The session, if there is one that was used since `oldest`. A blocked user always has one.
     pub(super) fn to_session(&self, user: &UserId, oldest: Timestamp) -> Option<UserSession> {
-        let seen = self
-            .last_seen
-            .map(from_db_integer)
-            .filter(|seen| *seen >= oldest.as_millis());
-        // A session whose login time is not after the last logout ended with that logout.
-        let began_after_logout = |login: &i64| *login > self.revoked_before || !self.has_user_row();
-        let login = self.login_at.filter(began_after_logout);
-        let found = seen.and_then(|seen| {
-            Some(UserSession {
-                user_id: user.clone(),
-                device_id: DeviceId::new(self.device_id.as_ref()?).ok()?,
-                status: SessionStatus::parse(self.status.as_ref()?)?,
-                login_time: Timestamp(from_db_integer(login?)),
-                last_seen: Timestamp(seen),
-                ip_address: self.ip_address.clone().unwrap_or_default(),
-            })
-        });
-        if !self.is_blocked() {
-            return found;
-        }
-        let since = Timestamp(from_db_integer(self.blocked_at.unwrap_or_default()));
-        let blocked = found.unwrap_or_else(|| UserSession::blocked_without_session(user, since));
+        let session = self.session(user);
+        let session = session.filter(|session| session.last_seen >= oldest);
+        let Some(since) = self.blocked_at() else {
+            return session;
+        };
         Some(UserSession {
             status: SessionStatus::Blocked,
-            ..blocked
+            ..session.unwrap_or_else(|| UserSession::blocked_without_session(user, since))
         })
     }
 }
@@ -155,17 +146,6 @@ pub(super) fn find_user<'a>(
         });
         Ok(found?)
     })
-}
-
-/// Reads the rows of several users, in their order.
-pub(super) async fn find_users(
-    readers: &SqlitePool,
-    users: &[UserId],
-) -> Result<Vec<UserSessionRow>> {
-    let found = sqlx::query_as(SELECT_USERS)
-        .bind(to_json(users))
-        .fetch_all(readers);
-    Ok(found.await?)
 }
 
 /// Inserts a session. Returns false if the user is blocked, or if the token was issued before the last logout.
@@ -189,57 +169,6 @@ pub(super) fn insert_session<'a>(
         });
         Ok(inserted > 0)
     })
-}
-
-/// Inserts several sessions on SQLite in one transaction. Of several sessions of one user only the first is inserted;
-/// the result of the others is `None`.
-pub(super) async fn insert_sessions(
-    database: &Database,
-    all: &[NewSession],
-) -> Result<Vec<Option<bool>>> {
-    let mut users = HashSet::new();
-    let firsts: Vec<bool> = all
-        .iter()
-        .map(|new| users.insert(&new.session.user_id))
-        .collect();
-    let firsts = || all.iter().zip(&firsts);
-    let parameters: Vec<_> = firsts()
-        .filter(|(_, first)| **first)
-        .map(|(NewSession { session, issued }, _)| {
-            let UserSession {
-                user_id,
-                device_id,
-                status,
-                login_time,
-                ip_address,
-                ..
-            } = session;
-            let (login, issued) = (
-                to_db_integer(login_time.as_millis()),
-                to_db_integer(issued.as_millis()),
-            );
-            (user_id, device_id, status.name(), login, ip_address, issued)
-        })
-        .collect();
-    let mut tx = database.begin().await?;
-    let PerBackend::Sqlite(connection) = tx.connection() else {
-        unreachable!("only SQLite inserts sessions in batches")
-    };
-    let inserted: Vec<String> = sqlx::query_scalar(INSERT_SESSIONS)
-        .bind(to_json(&parameters))
-        .fetch_all(connection)
-        .await?;
-    tx.commit().await?;
-    let inserted: HashSet<String> = inserted.into_iter().collect();
-    let results = firsts().map(|(new, first)| {
-        let user = new.session.user_id.as_str();
-        first.then(|| inserted.contains(user))
-    });
-    Ok(results.collect())
-}
-
-fn to_json(rows: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(rows).expect("texts and numbers are JSON")
 }
 
 pub(super) fn update_last_seen<'a>(
@@ -274,7 +203,7 @@ pub(super) fn delete_session_begun_at<'a>(
 }
 
 /// Runs a statement whose parameters are a user and a time.
-fn execute_for_user_at<'a>(
+pub(super) fn execute_for_user_at<'a>(
     database: &'a Database,
     change: &'static str,
     user: &'a UserId,
@@ -302,8 +231,17 @@ pub(super) async fn block(
 }
 
 pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
+    execute_for_user(database, CLEAR_BLOCK, user).await
+}
+
+/// Runs a statement whose parameter is a user.
+pub(super) async fn execute_for_user(
+    database: &Database,
+    change: &'static str,
+    user: &UserId,
+) -> Result<()> {
     write_statement!(database, c => {
-        sqlx::query(CLEAR_BLOCK).bind(user.as_str()).execute(c).await?;
+        sqlx::query(change).bind(user.as_str()).execute(c).await?;
     });
     Ok(())
 }

@@ -27,6 +27,7 @@ impl Unread {
                     rows: &rows,
                     orphans: &[],
                     rewrite_all: false,
+                    total_correction: None,
                 };
                 self.run_reconcile(epoch, &[input], None).await
             }

@@ -26,7 +26,7 @@ const UNREAD_COUNTER: KeySpec =
 const UNREAD_TOTAL: KeySpec =
     KeySpec::documented("unread:{user}:total", KeyKind::Counter, KeyTtl::Never)
         .value("number")
-        .meaning("unread messages of the user in all conversations that are not muted")
+        .meaning("unread messages of the user in all conversations that are not muted; it changes by the difference of the own sum, so counts of other services stay in it")
         .sources(&[SchemaSource::ChatService]);
 
 const UNREAD_STATE: KeySpec =

@@ -32,6 +32,8 @@ pub(super) struct ReconcileInput<'a> {
     pub(super) orphans: &'a [ConversationId],
     /// Writes all keys, even if the state agrees with the rows.
     pub(super) rewrite_all: bool,
+    /// Number to add to a documented total that is wrong; `None` to change it by the difference of the own sum.
+    pub(super) total_correction: Option<i64>,
 }
 
 impl Unread {
@@ -80,6 +82,7 @@ impl Unread {
                     rows: rows.get(user).map_or(&[][..], |rows| rows),
                     orphans: &[],
                     rewrite_all,
+                    total_correction: None,
                 });
             self.run_reconcile(epoch, &inputs.collect::<Vec<_>>(), notify_about)
                 .await?;
@@ -125,8 +128,9 @@ impl Unread {
             });
         }
         entries.extend(entries_without_membership(input, now));
+        // A total without rows and positions belongs to another service.
         let is_unknown_user = input.rows.is_empty() && input.stored.is_empty();
-        let is_correct = is_verified && input.stored.totals_equal(total);
+        let is_correct = is_verified && input.stored.totals_include(total);
         if entries.is_empty() && (is_unknown_user || is_correct) {
             return;
         }
@@ -139,6 +143,7 @@ impl Unread {
                 input.user,
                 page,
                 nth + 1 == pages,
+                input.total_correction.filter(|_| nth + 1 == pages),
                 notify_about,
             ));
         }
@@ -150,6 +155,7 @@ impl Unread {
         user: &UserId,
         entries: &[ReconcileEntry<'_>],
         is_last_page: bool,
+        total_correction: Option<i64>,
         notify_about: Option<&ConversationId>,
     ) -> redis::Cmd {
         let keys = self.ctx.keys();
@@ -165,7 +171,8 @@ impl Unread {
             .arg(keys.user_channel(user))
             .arg(u8::from(is_last_page))
             .arg(notify_about.map_or("", ConversationId::as_str))
-            .arg(LEFT_MARKER_TTL_MS);
+            .arg(LEFT_MARKER_TTL_MS)
+            .arg(total_correction.map_or(String::new(), |number| number.to_string()));
         let call = entries.iter().fold(call, |call, entry| {
             let call = call
                 .arg(&entry.conversation)

@@ -108,6 +108,8 @@ const RECEIPTS: &str = "SELECT user_id, delivered_seq, read_seq FROM members \
 const USERS: &str =
     "SELECT DISTINCT user_id FROM members WHERE user_id > $1 ORDER BY user_id LIMIT $2";
 
+const HAS_CONVERSATION: &str = "SELECT COUNT(*) FROM conversations WHERE id = $1";
+
 const COUNT_USERS: &str = "SELECT COUNT(DISTINCT user_id) FROM members";
 
 /// Position of a member in a conversation.
@@ -386,4 +388,14 @@ pub(super) async fn users(database: &Database, after: &str) -> Result<Vec<UserId
 pub(super) async fn count_users(database: &Database) -> Result<u64> {
     let users: i64 = read_statement!(database, query_scalar(COUNT_USERS).fetch_one);
     Ok(users.unsigned_abs())
+}
+
+/// Whether the conversation has a row.
+pub(super) async fn has_conversation(
+    database: &Database,
+    conversation: &ConversationId,
+) -> Result<bool> {
+    let (count,): (i64,) = for_backend!(database.reader(), pool =>
+        sqlx::query_as(HAS_CONVERSATION).bind(conversation.as_str()).fetch_one(pool).await?);
+    Ok(count > 0)
 }

@@ -32,12 +32,20 @@ impl StoredCounters {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.fields.is_empty() && self.epoch.is_none() && self.total_key.is_none()
+        self.fields.is_empty() && self.epoch.is_none()
     }
 
-    /// Whether both totals have this value.
-    pub(super) fn totals_equal(&self, number: u64) -> bool {
-        self.state_total == Some(number) && counter_equals(self.total_key.as_deref(), number)
+    /// Whether the own total has this value, and the documented total includes it.
+    pub(super) fn totals_include(&self, number: u64) -> bool {
+        self.state_total == Some(number) && self.shown_total().is_some_and(|shown| shown >= number)
+    }
+
+    /// The documented total, in which other services count as well; `None` if it is no number.
+    pub(super) fn shown_total(&self) -> Option<u64> {
+        match &self.total_key {
+            None => Some(0),
+            Some(text) => text.parse().ok(),
+        }
     }
 
     /// Whether the field of a conversation equals the row.

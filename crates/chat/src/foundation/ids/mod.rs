@@ -184,6 +184,14 @@ impl DeviceId {
     }
 }
 
+impl SocketId {
+    /// Name that stands for the socket of a device without one: `{device}~{user}`. The user is part of it, because all
+    /// users share the default device id.
+    pub(crate) fn of_device(device: &DeviceId, user: &UserId) -> Self {
+        Self(format!("{device}~{user}").into())
+    }
+}
+
 impl From<SocketId> for DeviceId {
     fn from(socket: SocketId) -> Self {
         Self(socket.0)

@@ -22,7 +22,7 @@ pub use named_enum::{UnknownName, UnknownSettingValue};
 pub use pattern::{KeyPattern, PatternPart};
 pub use settings::{
     EndpointSeparator, KeyLayouts, KeySettings, KeySettingsError, PresenceLayout, Preset,
-    RecentLayout, TypingLayout,
+    RecentLayout, SessionLayout, TypingLayout,
 };
 pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySpec, SchemaSource};
 pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};

@@ -43,6 +43,16 @@ setting_enum! {
 }
 
 setting_enum! {
+    /// Whether sessions are written to documented keys.
+    pub enum SessionLayout for "keys.session" {
+        /// `user:{user}`
+        Hash = "hash",
+        /// Sessions are stored in the database only.
+        Off = "off",
+    }
+}
+
+setting_enum! {
     /// A named set of prefix, layouts and TTLs.
     pub enum Preset for "keys.preset" {
         /// Parlor's own layouts.
@@ -79,12 +89,18 @@ impl Preset {
         }
     }
 
+    /// Default of `presence.external`: other services write the presence keys of the documents.
+    pub const fn shares_presence(self) -> bool {
+        !matches!(self, Self::Parlor)
+    }
+
     /// The layouts of the preset.
     pub const fn layouts(self) -> KeyLayouts {
         let mut layouts = KeyLayouts {
             presence: PresenceLayout::Devices,
             typing: TypingLayout::Document,
             recent: RecentLayout::Messages,
+            session: SessionLayout::Hash,
         };
         match self {
             Self::Parlor | Self::Rooms => {}
@@ -109,6 +125,8 @@ pub struct KeyLayouts {
     pub typing: TypingLayout,
     /// Layout of recent messages.
     pub recent: RecentLayout,
+    /// Layout of sessions.
+    pub session: SessionLayout,
 }
 
 impl KeyLayouts {
@@ -120,6 +138,11 @@ impl KeyLayouts {
             PresenceLayout::Status => 10,
         })
     }
+
+    /// Default of `presence.beat_registers`. In the layout `status`, a heartbeat only extends the TTL.
+    pub const fn beat_registers(&self) -> bool {
+        !matches!(self.presence, PresenceLayout::Status)
+    }
 }
 
 /// Settings of key names and TTLs.
@@ -129,12 +152,16 @@ pub struct KeySettings {
     pub preset: Preset,
     /// Prefix of every key and channel (`keys.prefix`).
     pub prefix: String,
-    /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`).
+    /// The layouts (`keys.presence`, `keys.typing`, `keys.recent`, `keys.session`).
     pub layouts: KeyLayouts,
     /// The TTLs (`ttl.*`, and the settings of other sections that are TTLs of keys).
     pub ttls: TtlValues,
     /// Interval between two heartbeats of a client (`presence.heartbeat`).
     pub heartbeat: Duration,
+    /// Entries of other services in the presence keys count as online (`presence.external`).
+    pub presence_external: bool,
+    /// A heartbeat over HTTP or gRPC registers an unknown device (`presence.beat_registers`).
+    pub beat_registers: bool,
     /// Character between method and route (`stats.endpoint_separator`).
     pub endpoint_separator: EndpointSeparator,
     /// Channel name that replaces `events:message.created`. It is used without the prefix.
@@ -161,6 +188,8 @@ impl KeySettings {
             layouts,
             ttls: TtlValues::defaults_for(&layouts),
             heartbeat: layouts.heartbeat(),
+            presence_external: preset.shares_presence(),
+            beat_registers: layouts.beat_registers(),
             endpoint_separator: EndpointSeparator::Space,
             message_channel_override: None,
         }
@@ -182,7 +211,7 @@ impl KeySettings {
             }
         }
         let presence = self.ttls.get(TtlName::Presence);
-        if self.heartbeat.is_zero() || self.heartbeat >= presence {
+        if self.heartbeat.is_zero() || self.heartbeat > presence / 2 {
             return Err(KeySettingsError::HeartbeatTooLong(self.heartbeat, presence));
         }
         match &self.message_channel_override {
@@ -206,9 +235,9 @@ pub enum KeySettingsError {
     /// A TTL is zero, so the key would expire at once.
     #[error("{0} is zero; use at least one millisecond")]
     ZeroTtl(&'static str),
-    /// The heartbeat interval is not shorter than `ttl.presence`, so devices would expire between two heartbeats.
+    /// The heartbeat interval is longer than half of `ttl.presence`, so one late heartbeat would make a device expire.
     #[error(
-        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it"
+        "presence.heartbeat is {0:?} and ttl.presence {1:?}; a device expires without a heartbeat within ttl.presence, so set the heartbeat to a third of it, at most to half of it"
     )]
     HeartbeatTooLong(Duration, Duration),
     /// The channel name is empty or contains a control character.

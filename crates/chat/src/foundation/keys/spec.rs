@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::named_enum::named_enum;
 use super::pattern::KeyPattern;
-use super::settings::{KeyLayouts, KeySettings, PresenceLayout, RecentLayout, TypingLayout};
+use super::settings::{
+    KeyLayouts, KeySettings, PresenceLayout, RecentLayout, SessionLayout, TypingLayout,
+};
 use super::ttl::KeyTtl;
 
 named_enum! {
@@ -85,6 +87,8 @@ pub enum KeyLayout {
     Typing(TypingLayout),
     /// A layout of recent messages.
     Recent(RecentLayout),
+    /// A layout of sessions.
+    Session(SessionLayout),
 }
 
 impl KeyLayout {
@@ -95,6 +99,7 @@ impl KeyLayout {
             Self::Presence(layout) => layouts.presence == layout,
             Self::Typing(layout) => layouts.typing == layout,
             Self::Recent(layout) => layouts.recent == layout,
+            Self::Session(layout) => layouts.session == layout,
         }
     }
 
@@ -105,6 +110,7 @@ impl KeyLayout {
             Self::Presence(layout) => Some((PresenceLayout::SETTING, layout.name())),
             Self::Typing(layout) => Some((TypingLayout::SETTING, layout.name())),
             Self::Recent(layout) => Some((RecentLayout::SETTING, layout.name())),
+            Self::Session(layout) => Some((SessionLayout::SETTING, layout.name())),
         }
     }
 }
@@ -195,7 +201,7 @@ impl KeySpec {
     /// True if a stored key may have this remaining TTL; `None` means that the key does not expire.
     pub fn allows_ttl(&self, settings: &KeySettings, left: Option<Duration>) -> bool {
         match left {
-            None => self.ttl == KeyTtl::Never,
+            None => matches!(self.ttl, KeyTtl::Never | KeyTtl::AtTimes(_)),
             Some(_) if self.ttl == KeyTtl::Never => false,
             Some(left) => self
                 .ttl

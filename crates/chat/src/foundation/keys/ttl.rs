@@ -120,13 +120,15 @@ pub enum KeyTtl {
     Fixed(u64),
     /// The caller decides; only a description is known.
     PerCall(&'static str),
+    /// The key has a TTL only at times; the description says when.
+    AtTimes(&'static str),
 }
 
 impl KeyTtl {
     /// The maximum remaining TTL; `None` if the key does not expire or the caller decides.
     pub fn max_duration(&self, settings: &KeySettings) -> Option<Duration> {
         match self {
-            Self::Never | Self::PerCall(_) => None,
+            Self::Never | Self::PerCall(_) | Self::AtTimes(_) => None,
             Self::Configured(name) => Some(settings.ttls.get(*name)),
             Self::ConfiguredPlus(name, extra) => {
                 Some(settings.ttls.get(*name) + Duration::from_secs(*extra))
@@ -143,7 +145,7 @@ impl KeyTtl {
         match self {
             Self::Configured(name) | Self::ConfiguredPlus(name, _) => vec![*name],
             Self::OneOf(one, _, other, _) => vec![*one, *other],
-            Self::Never | Self::Fixed(_) | Self::PerCall(_) => Vec::new(),
+            Self::Never | Self::Fixed(_) | Self::PerCall(_) | Self::AtTimes(_) => Vec::new(),
         }
     }
 
@@ -151,7 +153,7 @@ impl KeyTtl {
     pub fn describe(&self, settings: &KeySettings) -> String {
         match self {
             Self::Never => "none".to_owned(),
-            Self::PerCall(text) => (*text).to_owned(),
+            Self::PerCall(text) | Self::AtTimes(text) => (*text).to_owned(),
             Self::OneOf(one, when, other, then) => {
                 let one = format_duration(settings.ttls.get(*one));
                 let other = format_duration(settings.ttls.get(*other));

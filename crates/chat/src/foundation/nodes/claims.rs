@@ -72,6 +72,19 @@ impl LocalNode {
         Ok(found)
     }
 
+    /// True if no other node is alive.
+    pub async fn is_last(&self) -> Result<bool> {
+        let mut range = redis::cmd("ZRANGE");
+        range.arg(self.ctx.keys().node_index()).arg(0).arg(-1);
+        let nodes: Vec<NodeId> = range.query_async(&mut self.ctx.store().clone()).await?;
+        for node in &nodes {
+            if *node != self.id && self.is_alive(node).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Extends a claim. Returns false if the claim was lost or the node has returned.
     pub async fn extend_claim(&self, node: &mut ClaimedNode) -> Result<bool> {
         let until = self

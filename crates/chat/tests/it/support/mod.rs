@@ -7,6 +7,9 @@
 
 pub mod backend;
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use parlor_chat::api::caller::{Caller, Role};
@@ -120,4 +123,20 @@ pub fn service_caller() -> Caller {
 pub async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
     let timeout = Duration::from_secs(60);
     tokio::time::timeout(timeout, future).await.unwrap()
+}
+
+/// More polls than any cancelled call needs; the time that the store needs does not matter.
+pub const MAX_POLLS: usize = 40;
+
+/// Polls a call so many times and drops it. True if it completed.
+pub async fn poll_times_then_drop<T>(after: usize, call: impl Future<Output = T>) -> bool {
+    let mut call = pin!(call);
+    for _ in 0..after {
+        let done = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
+        if done {
+            return true;
+        }
+        tokio::task::yield_now().await;
+    }
+    false
 }

@@ -27,7 +27,7 @@ pub use range::{ZrangeBy, zcount, zrange, zrangestore, zremrange};
 pub use set_operations::{ZsetOperation, reply_combined, store_combined, zintercard};
 
 /// Maximum size of Redis's listpack encoding of a sorted set (`zset-max-listpack-entries`). The scores that `ZSCAN`
-/// prints show the encoding.
+/// prints show the encoding, and so do ranges by member if scores differ.
 const MAX_LISTPACK_ENTRIES: usize = 128;
 
 /// Members, each followed by its score if `with_scores` is set.

@@ -12,7 +12,7 @@ use crate::numbers::parse_int_arg;
 use crate::values::{SharedBytes, StoredValue, ZSet};
 
 use super::members_reply;
-use super::range_bounds::{LexRange, ScoreRange};
+use super::range_bounds::{LexRange, ScoreRange, skip_ranks};
 
 /// Meaning of the bounds of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl<'a> ZrangeBounds<'a> {
         })
     }
 
-    /// Ranks from the lower end, whatever the direction.
-    fn ranks(&self, zset: &ZSet, reverse: bool) -> Range<usize> {
-        match self {
+    /// Ranks from the lower end, whatever the direction, without the first `skip` in that direction.
+    fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
+        let ranks = match self {
             Self::Rank(start, stop) => {
                 let len = zset.len();
                 let ranks = resolve_range(*start, *stop, len);
@@ -49,8 +49,9 @@ impl<'a> ZrangeBounds<'a> {
                 }
             }
             Self::Score(scores) => scores.ranks(zset),
-            Self::Lex(members) => members.ranks(zset),
-        }
+            Self::Lex(members) => return members.ranks(zset, reverse, skip),
+        };
+        skip_ranks(ranks, reverse, skip)
     }
 }
 
@@ -125,12 +126,11 @@ impl<'a> ZrangeQuery<'a> {
         // A negative offset skips all members. A negative limit means no limit.
         let skip = usize::try_from(self.offset).unwrap_or(usize::MAX);
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let Range { start, end } = self.bounds.ranks(zset, self.reverse);
-        let skip = skip.min(end - start);
-        let limit = limit.min(end - start - skip);
+        let Range { start, end } = self.bounds.ranks(zset, self.reverse, skip);
+        let limit = limit.min(end - start);
         match self.reverse {
-            true => take(&mut zset.range(end - skip - limit, end - skip).rev()),
-            false => take(&mut zset.range(start + skip, start + skip + limit)),
+            true => take(&mut zset.range(end - limit, end).rev()),
+            false => take(&mut zset.range(start, start + limit)),
         }
     }
 
@@ -170,7 +170,7 @@ pub fn zrangestore(db: &mut Db, args: Args<'_>) -> CommandResult {
 pub fn zcount(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
     let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
     let zset = db.get_collection::<ZSet>(args[1])?;
-    let count = zset.map_or(0, |zset| bounds.ranks(zset, false).len());
+    let count = zset.map_or(0, |zset| bounds.ranks(zset, false, 0).len());
     Ok(integer(count))
 }
 
@@ -178,7 +178,7 @@ pub fn zcount(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
 pub fn zremrange(db: &mut Db, args: Args<'_>, by: ZrangeBy) -> CommandResult {
     let bounds = ZrangeBounds::parse(by, args[2], args[3])?;
     let removed = db.update_existing::<ZSet, _>(args[1], |zset| {
-        let ranks = bounds.ranks(zset, false);
+        let ranks = bounds.ranks(zset, false, 0);
         let members = zset.range(ranks.start, ranks.end);
         let members: Vec<SharedBytes> = members.map(|(member, _)| member.clone()).collect();
         for member in &members {

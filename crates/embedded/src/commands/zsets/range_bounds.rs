@@ -5,6 +5,8 @@ use std::ops::Range;
 use crate::error::CommandError;
 use crate::values::ZSet;
 
+use super::MAX_LISTPACK_ENTRIES;
+
 /// One bound of a range by score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ScoreBound {
@@ -80,7 +82,8 @@ impl<'a> LexBound<'a> {
     }
 }
 
-/// A range by member. As in Redis, it has a defined meaning only if all scores are equal.
+/// A range by member. It has a defined meaning only if all scores are equal. For other scores the result is that of
+/// Redis's walk through a listpack.
 #[derive(Debug)]
 pub struct LexRange<'a> {
     min: LexBound<'a>,
@@ -114,19 +117,41 @@ impl<'a> LexRange<'a> {
         }
     }
 
-    /// Ranks in this range.
-    pub fn ranks(&self, zset: &ZSet) -> Range<usize> {
+    /// Ranks in this range without the first `skip`, searched from the lower end or, if `reverse`, from the upper end.
+    pub fn ranks(&self, zset: &ZSet, reverse: bool, skip: usize) -> Range<usize> {
+        let len = zset.len();
         let member_passes = |rank, passes: &dyn Fn(&[u8]) -> bool| {
             zset.get_rank(rank)
                 .is_some_and(|(member, _)| passes(member))
         };
-        let from = partition_rank(zset.len(), |rank| {
-            member_passes(rank, &|member| self.gte_min(member))
-        });
-        let to = partition_rank(zset.len(), |rank| {
-            !member_passes(rank, &|member| self.lte_max(member))
-        });
-        from..to.max(from)
+        let gte_min = |rank: &usize| member_passes(*rank, &|member| self.gte_min(member));
+        let lte_max = |rank: &usize| member_passes(*rank, &|member| self.lte_max(member));
+        if len > MAX_LISTPACK_ENTRIES {
+            let from = partition_rank(len, |rank| gte_min(&rank));
+            let to = partition_rank(len, |rank| !lte_max(&rank));
+            return skip_ranks(from..to.max(from), reverse, skip);
+        }
+        if len == 0 || !gte_min(&(len - 1)) || !lte_max(&0) {
+            return 0..0;
+        }
+        // The walk does not compare skipped members with the other bound.
+        if reverse {
+            let last = (0..len).rev().find(lte_max).filter(gte_min);
+            let to = last.map_or(0, |last| (last + 1).saturating_sub(skip));
+            return to - (0..to).rev().take_while(gte_min).count()..to;
+        }
+        let first = (0..len).find(gte_min).filter(lte_max);
+        let from = first.map_or(len, |first| first.saturating_add(skip).min(len));
+        from..from + (from..len).take_while(lte_max).count()
+    }
+}
+
+/// Ranks without the first or, if `reverse`, the last `skip`.
+pub fn skip_ranks(ranks: Range<usize>, reverse: bool, skip: usize) -> Range<usize> {
+    let skip = skip.min(ranks.len());
+    match reverse {
+        true => ranks.start..ranks.end - skip,
+        false => ranks.start + skip..ranks.end,
     }
 }
 
@@ -183,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn member_bounds_mean_the_same_in_both_forms() {
+    fn member_bounds_mean_the_same_from_both_ends_and_in_both_forms() {
         for size in [10, 300] {
             let zset = zset(size, |_| 0.0);
             for (min, max, expected) in [
@@ -198,9 +223,11 @@ mod tests {
                 ("[0004", "[0002", 0..0),
             ] {
                 let members = LexRange::parse(min.as_bytes(), max.as_bytes()).unwrap();
-                let ranks = members.ranks(&zset);
-                let same = ranks == expected || ranks.is_empty() && expected.is_empty();
-                assert!(same, "{min} {max} of {size}: {ranks:?}");
+                for reverse in [false, true] {
+                    let ranks = members.ranks(&zset, reverse, 0);
+                    let same = ranks == expected || ranks.is_empty() && expected.is_empty();
+                    assert!(same, "{min} {max} of {size}: {ranks:?}");
+                }
             }
         }
         for wrong in ["", "a", "+a", "-a"] {

@@ -29,10 +29,14 @@ impl OraclePair {
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(Duration::from_secs(30)))
             .set_response_timeout(Some(Duration::from_secs(60)));
-        let redis = client
+        let mut redis = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .expect("a connection");
+        // One long member would change a sorted set to the encoding whose ranges by member are random if scores differ.
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg("zset-max-listpack-value").arg(1_000);
+        let () = config.query_async(&mut redis).await.expect("CONFIG SET");
         Self {
             client,
             redis,

@@ -1,7 +1,7 @@
 //! `parlor doctor`: checks store and database, and prints how to fix problems.
 //!
 //! Invariants:
-//! 1. The checks change no data; only opening a new Redis store creates the key `parlor:epoch`.
+//! 1. The checks change no data.
 //! 2. A value that a server does not report is reported as unknown.
 //! 3. Each finding can be understood on its own.
 
@@ -13,6 +13,7 @@ mod merge;
 mod open_failure;
 mod redis_server;
 mod server_info;
+mod session_keys;
 
 use serde::Serialize;
 
@@ -134,7 +135,7 @@ async fn check_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<St
     if embedded && !store_reader::has_store(&config.server.data_folder) {
         return Ok((findings, None));
     }
-    let store = match store_reader::open_as_server(config).await {
+    let store = match store_reader::open_with_server_rights(config).await {
         Ok(store) => store,
         Err(error) => {
             let fix = open_failure::fix_for_open_error(&error, config);
@@ -151,14 +152,10 @@ async fn check_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<St
     } else {
         findings.extend(redis_server::check_server(&store, config).await);
     }
-    findings.push(
-        key_types::check_key_types(
-            &store,
-            &store_reader::keyspace(config)?,
-            &server_info::redis_cli_command(config),
-        )
-        .await,
-    );
+    let keyspace = store_reader::keyspace(config)?;
+    let cli = server_info::redis_cli_command(config);
+    findings.push(key_types::check_key_types(&store, &keyspace, &cli).await);
+    findings.extend(session_keys::check_session_keys(&store, &keyspace).await);
     Ok((findings, Some(store)))
 }
 

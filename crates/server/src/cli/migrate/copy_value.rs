@@ -78,12 +78,12 @@ impl MigrationStore {
 
     /// True if this store has the same chunk at this position of the key.
     async fn contains_chunk(&self, key: &[u8], from: u64, chunk: &RedisValue) -> RedisResult<bool> {
-        let range = |name: &str, most: usize| {
+        let range = |name: &str, length: usize| {
             let mut command = redis::cmd(name);
             command
                 .arg(key)
                 .arg(from)
-                .arg(from + most as u64 - 1)
+                .arg(from + length as u64 - 1)
                 .take()
         };
         Ok(match chunk {

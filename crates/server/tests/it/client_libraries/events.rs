@@ -66,7 +66,7 @@ impl EventScenario {
         }
         check_store!(self, keys => {
             let devices = keys.hash("presence:user:alice").await;
-            let device: Value = serde_json::from_str(&devices["phone"]).unwrap();
+            let device: Value = serde_json::from_str(&devices[sid["sid"].as_str().unwrap()]).unwrap();
             assert!(device["serverId"].is_string() && device["connectedAt"].is_string());
             assert!((1..=60_000).contains(&keys.ttl("presence:user:alice").await));
             assert_eq!(keys.hash("presence:user:bob").await.len(), 2);

@@ -1,6 +1,7 @@
-// Opens the example's page in Chromium, waits for a message, and answers it as a person would, by the keyboard.
+// Opens the page of the example in Chromium, waits for a text on it, and answers by the keyboard, as a person does.
+// Without an answer, it only waits.
 //
-//   node browser.mjs <parlor> <token> <conversation> <what is waited for> <what is answered> [<file for a picture>]
+//   node browser.mjs <parlor> <token> <conversation> <expected text> [<answer> [<file for a screenshot>]]
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +14,7 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../../../../", import.meta.url));
 const { WebSocket } = await import(join(root, "web/node_modules/ws/wrapper.mjs"));
-const [url, token, conversation, expected, answer, picture] = process.argv.slice(2);
+const [url, token, conversation, expected, answer, screenshot] = process.argv.slice(2);
 const PATIENCE = 180_000;
 
 const types = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" };
@@ -74,17 +75,19 @@ const { targetId } = await call("Target.createTarget", { url: "about:blank" });
 ({ sessionId } = await call("Target.attachToTarget", { targetId, flatten: true }));
 await Promise.all(["Runtime.enable", "Log.enable", "Page.enable"].map((method) => call(method)));
 await call("Page.navigate", { url: page.href });
-await until(`document.getElementById("messages")?.textContent.includes(${JSON.stringify(expected)})`);
-await until(`document.activeElement?.name === "content"`);
-await call("Input.insertText", { text: answer });
-for (const type of ["keyDown", "keyUp"]) await call("Input.dispatchKeyEvent", { type, key: "Enter", code: "Enter", text: "\r", windowsVirtualKeyCode: 13 });
-await until(`[...document.querySelectorAll("#messages .own")].some((item) => item.textContent.includes(${JSON.stringify(answer)}))`);
-if (picture) {
+await until(`document.getElementById("chat")?.textContent.includes(${JSON.stringify(expected)})`);
+if (answer) {
+  await until(`document.activeElement?.name === "content"`);
+  await call("Input.insertText", { text: answer });
+  for (const type of ["keyDown", "keyUp"]) await call("Input.dispatchKeyEvent", { type, key: "Enter", code: "Enter", text: "\r", windowsVirtualKeyCode: 13 });
+  await until(`[...document.querySelectorAll("#messages .own")].some((item) => item.textContent.includes(${JSON.stringify(answer)}))`);
+}
+if (screenshot) {
   const { data } = await call("Page.captureScreenshot", { format: "png" });
-  writeFileSync(picture, Buffer.from(data, "base64"));
+  writeFileSync(screenshot, Buffer.from(data, "base64"));
 }
 
-// Its children write into the profile, too, and have the same stderr: it is closed when the last of them has ended.
+// The child processes of Chromium also write to the profile and to stderr, which closes when the last of them has ended.
 const ended = once(chromium, "close");
 chromium.stderr.resume();
 chromium.kill();

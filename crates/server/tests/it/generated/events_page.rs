@@ -14,7 +14,7 @@ const HEADER: &str = "\
 <!-- Generated from the event tables; `make docs` rewrites it. -->
 
 All Socket.IO events of clients and of the server. Start with the guide to [connecting clients](guide/connecting.md).
-The same reference exists as [asyncapi.json](asyncapi.json) for programs and as
+The same reference exists as [asyncapi.json](asyncapi.json) for programs (a server has it at `/asyncapi.json`) and as
 [events.ts](../web/client/src/events.ts) for TypeScript. [errors.md](errors.md) explains the error codes.
 
 Types are written as in TypeScript; `?` marks an optional field.

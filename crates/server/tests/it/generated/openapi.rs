@@ -219,4 +219,6 @@ fn openapi_lists_the_response_codes_and_the_idempotency_key_parameter() {
         let parameters = described["parameters"].to_string();
         assert!(parameters.contains("IdempotencyKey"), "{parameters}");
     }
+    let document = text();
+    assert!(document.contains("IdempotencyKey") && document.contains("clientId"));
 }

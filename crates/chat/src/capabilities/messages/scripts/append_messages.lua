@@ -16,7 +16,7 @@
 -- ARGV[8] command that publishes frames
 -- ARGV[9] channel of the conversation
 -- ARGV[10] channel of the event
--- ARGV[11] end of the event JSON: the participants
+-- ARGV[11] end of the event JSON: the members; each event leaves out the sender
 -- ARGV[12...] of each message: seq, sender, frame, end of the list entry, frame "stopped typing" or '', start of the
 -- event JSON
 -- Reply: { 'OK', 'GAP' or 'COLD', applied seq, 1 if the list is missing, 1 if the participant set is missing or has
@@ -53,6 +53,19 @@ local function stop_typing(typing_key, user, frame)
   if ends > now or shown == 1 then redis.call(publish, channel, frame) end
 end
 
+-- End of the event JSON without the sender. Ids need no escaping, so the first quoted match after the `[` is the id.
+local LIST_START = #'"participantIds":[' + 1
+local function other_participants(sender)
+  local first, last = string.find(event_end, '"' .. sender .. '"', LIST_START, true)
+  if not first then return event_end end
+  if string.sub(event_end, last + 1, last + 1) == ',' then
+    last = last + 1
+  elseif string.sub(event_end, first - 1, first - 1) == ',' then
+    first = first - 1
+  end
+  return string.sub(event_end, 1, first - 1) .. string.sub(event_end, last + 1)
+end
+
 local state = 'OK'
 for nth = 0, messages - 1 do
   local at = FIRST + nth * WIDTH
@@ -74,7 +87,7 @@ for nth = 0, messages - 1 do
     end
     if stopped ~= '' then stop_typing(KEYS[FIRST_KEY + nth], sender, stopped) end
     redis.call(publish, channel, frame)
-    redis.call('PUBLISH', event_channel, event_start .. event_end)
+    redis.call('PUBLISH', event_channel, event_start .. other_participants(sender))
     top, changed = seq, true
   end
 end

@@ -133,11 +133,30 @@ fn apply_messages(
         script.publish(
             b"PUBLISH",
             event_channel,
-            &[event_start, event_end].concat(),
+            &other_participants(event_start, event_end, sender),
         );
         (top.seq, top.changed) = (seq, true);
     }
     Ok("OK")
+}
+
+/// The event JSON without the sender among the participants. Ids need no escaping, so the first quoted match after the
+/// `[` is the id.
+fn other_participants(start: &[u8], end: &[u8], sender: &[u8]) -> Vec<u8> {
+    const LIST_START: usize = br#""participantIds":["#.len();
+    let quoted = [b"\"", sender, b"\""].concat();
+    let list = end.get(LIST_START..).unwrap_or_default();
+    let found = list.windows(quoted.len()).position(|part| part == quoted);
+    let Some(found) = found else {
+        return [start, end].concat();
+    };
+    let (mut first, mut last) = (LIST_START + found, LIST_START + found + quoted.len());
+    if end.get(last) == Some(&b',') {
+        last += 1;
+    } else if end[first - 1] == b',' {
+        first -= 1;
+    }
+    [start, &end[..first], &end[last..]].concat()
 }
 
 /// Whether the typing index and the names exist. No user starts typing while the script runs, so one lookup is enough

@@ -99,8 +99,8 @@ fn a_departure_during_registration_is_recorded() {
             ("u1", Departure::Disconnected)
         ]
     );
-    let Device { user, id, .. } = &*devices[2].device;
-    let held = local.find(user, id, None).expect("it stayed");
+    let held = local.find(&device_key(&devices[2].device));
+    let held = held.expect("it stayed");
     assert!(held.known_to_store);
     assert!(local.registrations_in_flight.is_empty());
 }

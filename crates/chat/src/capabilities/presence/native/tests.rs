@@ -26,6 +26,7 @@ fn call(script: &'static LuaScript, now: u64) -> parlor_store::ScriptCall {
         .arg("online")
         .arg("offline")
         .arg("watch")
+        .arg("external")
 }
 
 /// Puts unexpected values into the keys.
@@ -38,6 +39,8 @@ async fn write_unexpected_values(parity: &ScriptParity, rng: &mut StdRng) {
         4 => cmd("DEL").arg("layout").take(),
         5 => cmd("HSET").arg("state").arg("x").arg("busy").take(),
         6 => cmd("HSET").arg("state").arg("v").arg("x").take(),
+        7 => cmd("RPUSH").arg("lastseen").arg("x").take(),
+        8 => cmd("DEL").arg("lastseen").take(),
         _ => return,
     };
     parity.try_on_both(&command).await;
@@ -53,7 +56,7 @@ async fn step(
     let now = parity.store().clock().now_ms();
     let id = ["d0", "d0", "d0", "d1"][rng.random_range(0..4)];
     let node = ["node", "node", "node", "other"][rng.random_range(0..4)];
-    let epoch = ["e", "e", "e", "api"][rng.random_range(0..4)];
+    let boot_id = ["e", "e", "e", "api"][rng.random_range(0..4)];
     let since = now - rng.random_range(0..20);
     let (script, call) = match rng.random_range(0..10) {
         0..4 => {
@@ -61,7 +64,7 @@ async fn step(
             let call = call(&scripts.connect, now)
                 .arg(id)
                 .arg(node)
-                .arg(epoch)
+                .arg(boot_id)
                 .arg("then")
                 .arg(["", "\"info\""][rng.random_range(0..2)])
                 .arg(["", "", "restore"][rng.random_range(0..3)])
@@ -71,21 +74,23 @@ async fn step(
                 } else {
                     String::new()
                 })
-                .arg(2);
+                .arg(2)
+                .arg(["d0", "phone"][rng.random_range(0..2)]);
             (&scripts.connect, call)
         }
         4..8 => {
             let call = call(&scripts.beat, now)
                 .arg(id)
                 .arg(node)
-                .arg(epoch)
-                .arg(since);
+                .arg(boot_id)
+                .arg(since)
+                .arg("d0");
             (&scripts.beat, call)
         }
         8 => {
             let call = call(&scripts.remove, now)
                 .arg(id)
-                .arg(epoch)
+                .arg(boot_id)
                 .arg("")
                 .arg("");
             (&scripts.remove, call)

@@ -21,5 +21,6 @@ pub(super) fn decode_status_change(payload: &[u8]) -> Option<UserStatus> {
         last_seen: (seen != "-").then(|| seen.to_owned()),
         version,
         degraded: false,
+        external: false,
     })
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use self::registry::WatcherMailbox;
 use super::Presence;
 use super::model::UserStatus;
-use super::query::{self, MAX_USERS_PER_QUERY};
+use super::query::MAX_USERS_PER_QUERY;
 use crate::api::error::{Error, Result};
 use crate::ids::UserId;
 
@@ -60,7 +60,7 @@ impl PresenceWatcher {
             hub: &self.hub,
             users,
         };
-        let now = query::read_statuses(self.hub.context(), users).await?;
+        let now = self.hub.reader().statuses(users).await?;
         unreported.users = &[];
         drop(unreported);
         for status in &now {

@@ -19,11 +19,12 @@ use crate::background::BackgroundTask;
 use crate::context::ChatContext;
 use crate::ids::{UserId, WatchShard};
 use crate::presence::model::UserStatus;
-use crate::presence::query::{self, MAX_USERS_PER_QUERY};
+use crate::presence::query::{MAX_USERS_PER_QUERY, StatusReader};
 
 /// All watchers of a node.
 pub(in crate::capabilities::presence) struct WatcherRegistry {
     ctx: ChatContext,
+    reader: Arc<StatusReader>,
     inner: Mutex<WatcherTable>,
     /// Lock for subscribing and unsubscribing: a shard must not be unsubscribed while a new watcher relies on it.
     subscription_lock: tokio::sync::Mutex<()>,
@@ -73,17 +74,21 @@ impl WatcherMailbox {
 }
 
 impl WatcherRegistry {
-    pub(in crate::capabilities::presence) fn new(ctx: ChatContext) -> Arc<Self> {
+    pub(in crate::capabilities::presence) fn new(
+        ctx: ChatContext,
+        reader: Arc<StatusReader>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             ctx,
+            reader,
             inner: Mutex::default(),
             subscription_lock: tokio::sync::Mutex::default(),
             next_mailbox_id: AtomicU64::new(0),
         })
     }
 
-    pub(super) fn context(&self) -> &ChatContext {
-        &self.ctx
+    pub(super) fn reader(&self) -> &StatusReader {
+        &self.reader
     }
 
     /// Creates the mailbox of a new watcher.
@@ -174,7 +179,7 @@ impl WatcherRegistry {
             (missed, users)
         };
         for users in users.chunks(MAX_USERS_PER_QUERY) {
-            match query::read_statuses(&self.ctx, users).await {
+            match self.reader.statuses(users).await {
                 Ok(statuses) => statuses.iter().for_each(|status| self.post_status(status)),
                 Err(error) => {
                     self.inner.lock().missed_shards.extend(missed);

@@ -3,11 +3,13 @@
 //! Invariants:
 //! 1. A repair can run beside a working system. A difference counts only if two checks find it, so an update that is on
 //!    its way is not reported. The reconcile script corrects it and merges concurrent changes.
-//! 2. Users and keys are read in pages. Only the orphans that were found are remembered until the end.
+//! 2. Users and keys are read in pages. Only orphans and counters of other services are remembered until the end.
+//! 3. A counter of a conversation without rows, and any key of a user without rows, belongs to another service. It is not
+//!    changed, and it counts in the total.
 
 mod orphans;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -17,7 +19,7 @@ use super::reconcile::{ReconcileInput, group_by_user};
 use super::rows::{self, MemberPosition};
 use super::stored_counters::{self, StoredCounters, counter_equals};
 use crate::api::error::Result;
-use crate::ids::UserId;
+use crate::ids::{ConversationId, UserId};
 
 /// Delay before a difference is checked a second time.
 const RECHECK_DELAY: Duration = Duration::from_millis(200);
@@ -104,6 +106,9 @@ pub enum DifferenceKind {
     Orphan,
 }
 
+/// Conversations of other services in which users have a counter.
+type ForeignCounters = HashMap<UserId, Vec<ConversationId>>;
+
 /// Stored state, rows and differences of a page of users.
 struct PageComparison {
     epoch: u64,
@@ -127,6 +132,7 @@ impl Unread {
         };
         let total = rows::count_users(&self.database).await?;
         progress(0, total);
+        let (orphans, foreign) = self.scan_orphans().await?;
         let mut last = String::new();
         loop {
             let users = rows::users(&self.database, &last).await?;
@@ -134,21 +140,29 @@ impl Unread {
                 break;
             };
             last = end.to_string();
-            self.repair_page(&users, &mut report).await?;
+            self.repair_page(&users, &foreign, &mut report).await?;
             report.users += users.len() as u64;
             progress(report.users, total.max(report.users));
         }
-        self.remove_orphans(&mut report).await?;
+        if !dry_run {
+            self.delete_orphans(&orphans).await?;
+        }
+        report.add(orphans);
         Ok(report)
     }
 
-    async fn repair_page(&self, users: &[UserId], report: &mut RepairReport) -> Result<()> {
-        let mut comparison = self.compare_page(users).await?;
+    async fn repair_page(
+        &self,
+        users: &[UserId],
+        foreign: &ForeignCounters,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let mut comparison = self.compare_page(users, foreign).await?;
         if comparison.differences.iter().any(|found| !found.is_empty()) {
             tokio::time::sleep(RECHECK_DELAY).await;
             let first: HashSet<CounterDifference> =
                 comparison.differences.concat().into_iter().collect();
-            comparison = self.compare_page(users).await?;
+            comparison = self.compare_page(users, foreign).await?;
             for found in &mut comparison.differences {
                 found.retain(|difference| first.contains(difference));
             }
@@ -163,6 +177,7 @@ impl Unread {
                         rows,
                         orphans: &[],
                         rewrite_all: !found.is_empty(),
+                        total_correction: found.iter().find_map(total_correction),
                     });
             let inputs: Vec<_> = inputs.collect();
             self.run_reconcile(comparison.epoch, &inputs, None).await?;
@@ -176,7 +191,11 @@ impl Unread {
     }
 
     /// Reads the stored state and the rows of these users and compares them.
-    async fn compare_page(&self, users: &[UserId]) -> Result<PageComparison> {
+    async fn compare_page(
+        &self,
+        users: &[UserId],
+        foreign: &ForeignCounters,
+    ) -> Result<PageComparison> {
         let epoch = self.ctx.store_epoch();
         let stored = stored_counters::read_states(&self.ctx, users).await?;
         let mut rows = group_by_user(rows::find_positions_of_users(&self.database, users).await?);
@@ -189,6 +208,7 @@ impl Unread {
             behind: 0,
         };
         let counters = self.read_counters(&comparison.rows).await?;
+        let foreign = self.sum_foreign_counters(users, foreign).await?;
         for (nth, user) in users.iter().enumerate() {
             let (found, behind) = self.compare_user(
                 user,
@@ -196,6 +216,7 @@ impl Unread {
                 &comparison.stored[nth],
                 &comparison.rows[nth],
                 &counters[nth],
+                foreign[nth],
             );
             comparison.differences.push(found);
             comparison.behind += behind;
@@ -223,6 +244,32 @@ impl Unread {
         Ok(rows.iter().map(of_user).collect())
     }
 
+    /// Reads what other services count for each user.
+    async fn sum_foreign_counters(
+        &self,
+        users: &[UserId],
+        foreign: &ForeignCounters,
+    ) -> Result<Vec<u64>> {
+        let mut sums = Vec::with_capacity(users.len());
+        for user in users {
+            let mut pipe = redis::pipe();
+            for conversation in foreign.get(user).into_iter().flatten() {
+                pipe.cmd("GET")
+                    .arg(self.ctx.keys().unread(user, conversation));
+            }
+            if pipe.is_empty() {
+                sums.push(0);
+                continue;
+            }
+            let replies = stored_counters::query_tolerant(&self.ctx, &mut pipe).await?;
+            let texts = replies
+                .into_iter()
+                .filter_map(stored_counters::counter_text);
+            sums.push(texts.filter_map(|text| text.parse::<u64>().ok()).sum());
+        }
+        Ok(sums)
+    }
+
     fn compare_user(
         &self,
         user: &UserId,
@@ -230,9 +277,10 @@ impl Unread {
         stored: &StoredCounters,
         rows: &[MemberPosition],
         counters: &[Option<String>],
+        foreign_total: u64,
     ) -> (Vec<CounterDifference>, u64) {
         let now = self.ctx.now().as_millis();
-        let (mut found, mut behind, mut total) = (Vec::new(), 0, 0);
+        let (mut found, mut behind, mut total) = (Vec::new(), 0, foreign_total);
         for (row, counter) in rows.iter().zip(counters) {
             let conversation = row.conversation_id.as_str();
             let large = row.member_count > self.fanout_limit;
@@ -274,6 +322,13 @@ impl Unread {
         }
         (found, behind)
     }
+}
+
+/// Number to add to the documented total to correct it.
+fn total_correction(difference: &CounterDifference) -> Option<i64> {
+    let found = difference.found.as_ref().and_then(|text| text.parse().ok());
+    let correction = difference.expected.cast_signed() - found.unwrap_or(0);
+    (difference.what == DifferenceKind::Total).then_some(correction)
 }
 
 /// Stored positions in conversations of which the user is not a member.

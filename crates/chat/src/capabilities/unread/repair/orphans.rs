@@ -1,17 +1,19 @@
-//! Orphans: keys of users who are not members of the conversation, or of any conversation.
+//! Orphans: positions and counters of users who are not members of the conversation.
 //!
 //! Invariants:
 //! 1. Keys are found by `SCAN`, in pages. A key is an orphan only if two checks of the rows say so.
+//! 2. A counter is an orphan only if the conversation and the user have rows, or if it has a position. Other
+//!    counters belong to other services.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{CounterDifference, DifferenceKind, RECHECK_DELAY, RepairReport, orphan_positions};
+use super::{CounterDifference, DifferenceKind, ForeignCounters, RECHECK_DELAY, orphan_positions};
 use crate::api::error::Result;
 use crate::ids::{ConversationId, IdKind, UserId};
 use crate::unread::Unread;
 use crate::unread::reconcile::{ReconcileInput, group_by_user};
 use crate::unread::rows::{self, MemberPosition, USERS_PER_STATEMENT};
-use crate::unread::stored_counters;
+use crate::unread::stored_counters::{self, StoredCounters};
 
 /// Keys per page of a `SCAN`.
 const SCAN_PAGE_SIZE: usize = 500;
@@ -20,11 +22,12 @@ const SCAN_PAGE_SIZE: usize = 500;
 type ScannedCounters = [(UserId, Vec<ConversationId>)];
 
 impl Unread {
-    /// Scans all keys and removes those without a membership.
-    pub(super) async fn remove_orphans(&self, report: &mut RepairReport) -> Result<()> {
+    /// Scans all keys for orphans, and for the counters of other services.
+    pub(super) async fn scan_orphans(&self) -> Result<(Vec<CounterDifference>, ForeignCounters)> {
         let store = self.ctx.store().clone();
         // SCAN can return a key twice, and a user has several keys.
-        let mut seen = HashSet::new();
+        let (mut seen, mut orphans) = (HashSet::new(), Vec::new());
+        let mut foreign = ForeignCounters::new();
         for pattern in self.ctx.keys().unread_patterns() {
             let mut walk = store.scan(&pattern, SCAN_PAGE_SIZE);
             while let Some(page) = walk.next().await? {
@@ -35,18 +38,19 @@ impl Unread {
                 }
                 let users: Vec<_> = users.into_iter().collect();
                 for users in users.chunks(USERS_PER_STATEMENT) {
-                    let found = self.confirmed_orphans(users).await?;
-                    if !report.dry_run {
-                        self.delete_orphans(&found).await?;
-                    }
+                    let found = self.confirmed_orphans(users, &mut foreign).await?;
                     let new = found
                         .into_iter()
                         .filter(|it| seen.insert((it.user_id.clone(), it.conversation_id.clone())));
-                    report.add(new.collect());
+                    orphans.extend(new);
                 }
             }
         }
-        Ok(())
+        for conversations in foreign.values_mut() {
+            conversations.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+            conversations.dedup();
+        }
+        Ok((orphans, foreign))
     }
 
     /// Returns the user and the conversation of a key.
@@ -62,23 +66,36 @@ impl Unread {
     }
 
     /// Returns the orphans that a second check still finds.
-    async fn confirmed_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
-        let mut found = self.find_orphans(users).await?;
+    async fn confirmed_orphans(
+        &self,
+        users: &ScannedCounters,
+        foreign: &mut ForeignCounters,
+    ) -> Result<Vec<CounterDifference>> {
+        let mut found = self.find_orphans(users, foreign).await?;
         if !found.is_empty() {
             tokio::time::sleep(RECHECK_DELAY).await;
-            let again: HashSet<CounterDifference> =
-                self.find_orphans(users).await?.into_iter().collect();
+            let again: HashSet<CounterDifference> = self
+                .find_orphans(users, foreign)
+                .await?
+                .into_iter()
+                .collect();
             found.retain(|difference| again.contains(difference));
         }
         Ok(found)
     }
 
-    /// Finds positions and counters without a membership, and totals of users without any membership.
-    async fn find_orphans(&self, users: &ScannedCounters) -> Result<Vec<CounterDifference>> {
+    /// Finds positions and counters without a membership, and totals of users who have positions but no membership.
+    async fn find_orphans(
+        &self,
+        users: &ScannedCounters,
+        foreign: &mut ForeignCounters,
+    ) -> Result<Vec<CounterDifference>> {
         let ids: Vec<UserId> = users.iter().map(|(user, _)| user.clone()).collect();
         let stored = stored_counters::read_states(&self.ctx, &ids).await?;
         let rows = group_by_user(rows::find_positions_of_users(&self.database, &ids).await?);
-        let mut found = self.find_orphan_counters(users, &rows).await?;
+        let mut found = self
+            .find_orphan_counters(users, &stored, &rows, foreign)
+            .await?;
         for (user, stored) in ids.iter().zip(&stored) {
             let rows = rows.get(user).map_or(&[][..], |rows| rows);
             let known: HashSet<Option<String>> = found
@@ -88,7 +105,8 @@ impl Unread {
                 .collect();
             let orphans = orphan_positions(user, stored, rows).into_iter();
             found.extend(orphans.filter(|it| !known.contains(&it.conversation_id)));
-            if let (Some(total), true) = (&stored.total_key, rows.is_empty()) {
+            let is_own = !stored.is_empty() && rows.is_empty();
+            if let Some(total) = stored.total_key.as_ref().filter(|_| is_own) {
                 found.push(orphan_difference(user, None, total.clone()));
             }
         }
@@ -98,14 +116,27 @@ impl Unread {
     async fn find_orphan_counters(
         &self,
         users: &ScannedCounters,
+        stored: &[StoredCounters],
         rows: &HashMap<UserId, Vec<MemberPosition>>,
+        foreign: &mut ForeignCounters,
     ) -> Result<Vec<CounterDifference>> {
         let mut pipe = redis::pipe();
         let mut asked = Vec::new();
-        for (user, conversations) in users {
+        for ((user, conversations), stored) in users.iter().zip(stored) {
             let rows = rows.get(user).map_or(&[][..], |rows| rows);
             let member = |id: &ConversationId| rows.iter().any(|row| row.conversation_id == *id);
+            let has_rows = !rows.is_empty() || !stored.is_empty();
             for conversation in conversations.iter().filter(|id| !member(id)) {
+                let has_position = stored.fields.contains_key(conversation.as_str());
+                let is_own = has_position
+                    || has_rows && rows::has_conversation(&self.database, conversation).await?;
+                if !is_own {
+                    if has_rows {
+                        let conversations = foreign.entry(user.clone()).or_default();
+                        conversations.push(conversation.clone());
+                    }
+                    continue;
+                }
                 pipe.cmd("GET")
                     .arg(self.ctx.keys().unread(user, conversation));
                 asked.push((user, conversation));
@@ -123,7 +154,7 @@ impl Unread {
         Ok(found.collect())
     }
 
-    async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
+    pub(super) async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
         let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
         for orphan in found {
             let id = orphan.conversation_id.as_ref();
@@ -141,6 +172,7 @@ impl Unread {
                 rows: &rows,
                 orphans: &orphans,
                 rewrite_all: true,
+                total_correction: None,
             };
             self.run_reconcile(epoch, &[input], None).await?;
         }

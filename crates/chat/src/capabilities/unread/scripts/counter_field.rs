@@ -3,7 +3,10 @@
 //! Invariants:
 //! 1. The native version does what the script does, line by line. Numbers are floats, as in Lua.
 
-use parlor_store::native::{CommandError, NativeScriptCall, parse_digits, push_integer};
+use parlor_store::native::{
+    CommandError, NativeScriptCall, parse_digits, parse_lua_number, push_integer,
+};
+use redis::Value;
 
 /// A parsed field of the unread state.
 #[derive(Debug, Clone, Copy)]
@@ -189,6 +192,42 @@ pub(super) fn write_counter(
         script.set(key, &text, None)
     } else {
         script.del(key).map(drop)
+    }
+}
+
+/// Value of a documented counter, 0 if it is missing or no number.
+pub(super) fn read_counter(call: &mut NativeScriptCall<'_>, key: &[u8]) -> f64 {
+    match call.get(key) {
+        Ok(Some(text)) => parse_lua_number(&text).unwrap_or(0.0),
+        Ok(None) | Err(_) => 0.0,
+    }
+}
+
+/// Changes the documented total by the difference of Parlor's own sum, so that counts of other services stay in it. A
+/// total below the own sum has lost it.
+pub(super) fn change_total(
+    call: &mut NativeScriptCall<'_>,
+    key: &[u8],
+    before: f64,
+    after: f64,
+) -> Result<(), CommandError> {
+    let total = match before == after {
+        true => Some(read_counter(call, key)),
+        false => {
+            let mut difference = Vec::with_capacity(16);
+            push_integer(&mut difference, after - before);
+            match call.call(&[b"INCRBY", key, &difference]) {
+                Ok(Value::Int(total)) => Some(total as f64),
+                _ => None,
+            }
+        }
+    };
+    match total {
+        Some(total) if total >= after => match total == 0.0 && before != after {
+            true => call.del(key).map(drop),
+            false => Ok(()),
+        },
+        _ => write_counter(call, key, after),
     }
 }
 

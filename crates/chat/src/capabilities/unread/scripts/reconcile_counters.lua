@@ -13,7 +13,8 @@
 -- ARGV[7]       1 if this call completes the state, else 0
 -- ARGV[8]       conversation about which a frame is published in any case; empty for none
 -- ARGV[9]       TTL of the marker of a former membership in ms; late updates of that membership are ignored until then
--- ARGV[9n+10…]  for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member
+-- ARGV[10]      number to add to a documented total that is wrong; empty to change it by the difference of the own sum
+-- ARGV[9n+11…]  for each conversation: its id, the field as it was read (empty: missing), `placed` or `gone` (no member
 --               any more), joined_version, position, top, badge, own, end of the mute
 -- Reply         the total
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -31,7 +32,7 @@ local total_before = tonumber(stored[2] or '')
 local total, changes = total_before or 0, {}
 
 for nth = 1, conversations do
-  local at = (nth - 1) * 9 + 9
+  local at = (nth - 1) * 9 + 10
   local conversation, expected = ARGV[at + 1], ARGV[at + 2]
   local found = redis.call('HGET', state_key, conversation) or ''
   local old, new = parse(found ~= '' and found or nil), nil

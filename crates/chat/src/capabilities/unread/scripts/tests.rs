@@ -273,6 +273,17 @@ async fn the_native_script_does_what_the_lua_script_does() {
                 set.arg(&conversation).arg(field);
             }
             stores.run_on_both(&set).await;
+            for key in [keys.unread(user, &conversation), keys.unread_total(user)] {
+                if let Some(value) = ["2", "40", "x", "-1"].get(rng.random_range(0..8)) {
+                    stores
+                        .run_on_both(redis::cmd("SET").arg(&key).arg(value))
+                        .await;
+                } else if rng.random_bool(0.05) {
+                    stores
+                        .run_on_both(redis::cmd("RPUSH").arg(&key).arg("x"))
+                        .await;
+                }
+            }
         }
         for _ in 0..4 {
             let updates: Vec<_> = users

@@ -29,7 +29,10 @@ local function update_user(user)
   local old, total = parse(stored[3]), tonumber(stored[2] or '')
   if (tonumber(stored[1] or '') or -1) < epoch or not total or (stored[3] and not old) then
     -- A former membership has no row, so a reconcile would not find its counter.
-    if what == 'left' then redis.call('DEL', count_key) end
+    if what == 'left' then
+      if not held[3] and shown(count_key) > 0 then show_total(total_key, shown(count_key), 0) end
+      redis.call('DEL', count_key)
+    end
     return 0
   end
   local before, share_before, new = count(old), total_share(old), nil

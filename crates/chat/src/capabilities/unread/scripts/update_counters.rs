@@ -10,8 +10,8 @@ use parlor_store::native::{
 use redis::Value;
 
 use super::counter_field::{
-    CounterField, RowPosition, count, encode_counts_frame, mark_left, merge_position, total_share,
-    write_counter,
+    CounterField, RowPosition, change_total, count, encode_counts_frame, mark_left, merge_position,
+    read_counter, total_share, write_counter,
 };
 
 /// Arguments shared by all users of a call.
@@ -82,6 +82,10 @@ fn update_user(
     let Some(total) = total.filter(|_| epoch >= args.epoch && !is_unreadable) else {
         // A former membership has no row, so a reconcile would not find its counter.
         if kind == b"left" {
+            let shown = read_counter(script, count_key);
+            if field.is_none() && shown > 0.0 {
+                change_total(script, total_key, shown, 0.0)?;
+            }
             script.del(count_key)?;
         }
         return Ok(false);
@@ -134,11 +138,17 @@ fn update_user(
     ];
     script.hset(state_key, &fields)?;
     script.pexpire(state_key, args.state_ttl_ms)?;
+    // The count of another service, which this one replaces, is part of the total.
+    let is_counted = matches!(new, CounterField::Member(member) if member.in_total);
+    let replaced = match field.is_none() && is_counted {
+        true => read_counter(script, count_key),
+        false => 0.0,
+    };
     if after != before || field.is_none() {
         write_counter(script, count_key, after)?;
     }
-    if total_after != total {
-        write_counter(script, total_key, total_after)?;
+    if total_after != total + replaced {
+        change_total(script, total_key, total + replaced, total_after)?;
     }
     if after != before || total_after != total {
         let frame = encode_counts_frame(args.frame_header, args.conversation, after, total_after);

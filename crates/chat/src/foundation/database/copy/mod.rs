@@ -32,7 +32,7 @@ pub fn incomplete_copy_id(id: &str) -> String {
     format!("{INCOMPLETE_PREFIX}{id}")
 }
 
-/// What [`DatabaseCopy::open`] prepares for.
+/// Purpose of [`DatabaseCopy::open`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyMode {
     /// Inspects both databases and changes nothing.

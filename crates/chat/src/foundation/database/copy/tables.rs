@@ -68,7 +68,7 @@ pub static TABLES: &[CopyTable] = &[
     table(
         "users",
         1,
-        "id, blocked_at INTEGER, blocked_reason, revoked_before INTEGER",
+        "id, blocked_at INTEGER, blocked_reason, revoked_before INTEGER, block_adopted INTEGER",
     ),
     table(
         "sessions",

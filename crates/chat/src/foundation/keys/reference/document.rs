@@ -97,6 +97,7 @@ fn push_presets_chapter(out: &mut String) -> Result<(), KeySettingsError> {
             presence,
             typing,
             recent,
+            session: _,
         } = settings.layouts;
         let prefix = if settings.prefix.is_empty() {
             String::new()

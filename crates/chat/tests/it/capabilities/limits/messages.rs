@@ -105,6 +105,16 @@ async fn a_pipeline_reads_the_same_answer(fixture: LimitsFixture) {
     assert_eq!(count(&fixture).await, Some(2));
     node.refund_message(&alice).await.unwrap();
     assert_eq!(count(&fixture).await, Some(1));
+    // The refund is visible to a pipeline.
+    let mut both = pipe();
+    for _ in 0..2 {
+        both.add_command(node.count_message_call(&alice, 2).cmd());
+    }
+    let answers: Vec<RateLimitDecision> =
+        both.query_async(&mut fixture.store.clone()).await.unwrap();
+    let answers = answers.iter().map(|it| (it.allowed, it.remaining));
+    assert_eq!(answers.collect::<Vec<_>>(), [(true, 0), (false, 0)]);
+    assert_eq!(count(&fixture).await, Some(2));
 }
 
 async fn a_counter_without_an_end_gets_one(fixture: LimitsFixture) {

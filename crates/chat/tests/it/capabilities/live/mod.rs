@@ -14,7 +14,7 @@ mod large_conversations;
 mod members;
 mod outage;
 mod resync;
-mod typing_events;
+mod typing;
 mod user_events;
 
 /// Declares one test per body and engine.

@@ -12,7 +12,7 @@ use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::{ConversationKind, CreateConversation, HistoryVisibility};
 use parlor_chat::database::{Database, PerBackend};
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
-use parlor_chat::keys::{KeySettings, Keyspace, Preset, RecentLayout};
+use parlor_chat::keys::{KeyLayouts, KeySettings, Keyspace, Preset, RecentLayout};
 use parlor_chat::messages::writer::{MessageDraft, MessageWriter};
 use parlor_chat::messages::{
     HistoryAnchor, Message, MessageEdit, NewMessage, decode_message_frame,
@@ -51,6 +51,8 @@ pub struct World {
 pub enum PublishedFrame {
     Created(u64, Value),
     Changed(u64, u64, Value),
+    /// The user, and the end time in ms; 0 if the user stopped.
+    Typing(String, u64),
     Other(u8),
 }
 
@@ -78,6 +80,10 @@ impl World {
     async fn on(backend: TestBackend, layout: RecentLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.recent = layout;
+        Self::with_layouts(backend, layouts).await
+    }
+
+    pub async fn with_layouts(backend: TestBackend, layouts: KeyLayouts) -> Self {
         let mut settings = KeySettings::from_layouts(Preset::Parlor, layouts);
         backend.extend_typing_ttl(&mut settings);
         let keys = backend.keys(settings);
@@ -95,7 +101,7 @@ impl World {
             events: events.await.unwrap(),
             crashing_writer: MessageWriter::start(backend.database().await),
             keys,
-            layout,
+            layout: layouts.recent,
             options,
             nodes: Vec::new(),
             backend,
@@ -275,6 +281,12 @@ impl World {
                         3 => PublishedFrame::Created(seq, message),
                         _ => PublishedFrame::Changed(seq, rev, message),
                     });
+                }
+                [1, 1, body @ ..] => {
+                    let (until, body) = body.split_first_chunk().unwrap();
+                    let id = &body[1..=usize::from(body[0])];
+                    let id = String::from_utf8(id.to_vec()).unwrap();
+                    frames.push(PublishedFrame::Typing(id, u64::from_be_bytes(*until)));
                 }
                 [1, kind, ..] => frames.push(PublishedFrame::Other(*kind)),
                 other => panic!("{other:?} is not a frame"),

@@ -13,6 +13,7 @@ test_on_all_backends! {
     a_repetition_applies_what_its_first_sender_left;
     the_message_limit_does_not_apply_to_a_repeated_client_id;
     rejected_and_repeated_messages_do_not_count_against_the_limit;
+    counters_and_lists_without_rows_stay_as_another_service_wrote_them;
 }
 
 async fn send(world: &World, who: &str, new: NewMessage) -> Result<SentMessage, ErrorCode> {
@@ -205,4 +206,48 @@ async fn rejected_and_repeated_messages_do_not_count_against_the_limit(mut world
     let used: Option<u64> = get.query_async(&mut world.store.clone()).await.unwrap();
     assert_eq!(used, Some(1));
     send(&world, "alice", text("2")).await.unwrap();
+}
+
+/// Mallory and the conversation `elsewhere` have no rows: another service counts and lists their messages.
+async fn counters_and_lists_without_rows_stay_as_another_service_wrote_them(world: World) {
+    let elsewhere = ConversationId::new("elsewhere").unwrap();
+    let list = world.keys.recent_list(&elsewhere);
+    let counter = world.keys.message_counter(&super::fixture::user("mallory"));
+    let mut pipe = redis::pipe();
+    pipe.rpush(&list, "theirs").ignore();
+    pipe.cmd("SET")
+        .arg(&counter)
+        .arg(7)
+        .arg("PX")
+        .arg(50_000)
+        .ignore();
+    pipe.exec_async(&mut world.store.clone()).await.unwrap();
+    assert_eq!(
+        send(&world, "mallory", text("x")).await,
+        Err(ErrorCode::NotAMember)
+    );
+    let messages = world.nodes[0].messages();
+    let sent = messages.send(&person("alice"), &elsewhere, text("x")).await;
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::NotAMember);
+    let page = ListMessages {
+        conversation_id: "elsewhere".to_owned(),
+        ..Default::default()
+    };
+    let listed = page.run(&world.nodes[0], &person("alice")).await;
+    assert_eq!(listed.unwrap_err().code(), ErrorCode::NotAMember);
+    let mut pipe = redis::pipe();
+    pipe.cmd("GET").arg(&counter).cmd("PTTL").arg(&counter);
+    pipe.cmd("LRANGE")
+        .arg(&list)
+        .arg(0)
+        .arg(-1)
+        .cmd("TTL")
+        .arg(&list);
+    let found: (u64, i64, Vec<String>, i64) =
+        pipe.query_async(&mut world.store.clone()).await.unwrap();
+    assert_eq!(
+        (found.0, found.2, found.3),
+        (7, vec!["theirs".to_owned()], -1)
+    );
+    assert!((1..=50_000).contains(&found.1), "{}", found.1);
 }

@@ -257,7 +257,7 @@ async fn a_drained_node_writes_its_buffered_heartbeats(mut fixture: PresenceFixt
         .heartbeat(&api_device("alice", "api"))
         .unwrap();
     fixture.nodes.remove(0).drain().await.unwrap();
-    let alice = ExpectedKeys::offline("alice", &fixture).device("api", "n0", at);
+    let alice = ExpectedKeys::offline("alice", &fixture).api_device("api", "n0", at);
     alice.left(fixture.ttl()).assert_only_these(&fixture).await;
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }

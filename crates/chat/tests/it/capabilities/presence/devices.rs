@@ -6,7 +6,7 @@ use parlor_chat::ids::DeviceId;
 use parlor_chat::presence::PresenceStatus;
 
 use super::expected_keys::ExpectedKeys;
-use super::fixture::{PresenceFixture, api_device, socket_device, user};
+use super::fixture::{GRACE, PresenceFixture, api_device, socket_device, tab_of, user};
 use super::on_every_layout;
 
 on_every_layout! {
@@ -18,6 +18,11 @@ on_every_layout! {
     an_api_device_stays_online_by_heartbeats_on_any_node;
     an_api_heartbeat_does_not_take_over_a_socket_device;
     a_heartbeat_does_not_register_a_removed_device;
+    two_tabs_with_one_device_id_are_two_entries;
+    a_connect_replaces_the_lost_connection_of_its_device;
+    a_socket_takes_over_the_device_of_a_request;
+    last_seen_follows_connects_heartbeats_and_the_end;
+    a_heartbeat_does_not_end_an_explicit_offline;
 }
 
 pub async fn a_first_device_publishes_online_once(mut fixture: PresenceFixture) {
@@ -28,7 +33,7 @@ pub async fn a_first_device_publishes_online_once(mut fixture: PresenceFixture) 
         .unwrap();
     assert_eq!(seen.status, PresenceStatus::Online);
     assert_eq!(seen.version, at.as_millis());
-    assert_eq!(seen.last_seen, None);
+    assert_eq!(seen.last_seen, Some(at.to_iso8601()));
     assert_eq!(
         fixture.drain_events().await,
         [("online alice".to_owned(), at.as_millis())]
@@ -184,7 +189,7 @@ async fn an_api_device_stays_online_by_heartbeats_on_any_node(mut fixture: Prese
     fixture.run_background_once().await;
     let beaten = fixture.now();
     let shown = ExpectedKeys::offline("alice", &fixture)
-        .device("api", "n0", at)
+        .api_device("api", "n0", at)
         .refreshed_at("api", beaten)
         .last_heartbeat(beaten)
         .left(fixture.ttl());
@@ -216,7 +221,8 @@ async fn an_api_heartbeat_does_not_take_over_a_socket_device(mut fixture: Presen
         .device("s1", "n0", at)
         .refreshed_at("s1", fixture.now())
         .left(fixture.ttl())
-        .socket("s1", fixture.ttl() - Duration::from_secs(1));
+        .socket("s1", fixture.ttl() - Duration::from_secs(1))
+        .seen(fixture.now());
     shown.assert_only_these(&fixture).await;
     fixture.nodes[1]
         .disconnect(&api_device("alice", "s1"))
@@ -263,4 +269,148 @@ async fn a_heartbeat_does_not_register_a_removed_device(mut fixture: PresenceFix
     );
     let shown = ExpectedKeys::offline("alice", &fixture).seen(fixture.now());
     shown.assert_only_these(&fixture).await;
+}
+
+async fn two_tabs_with_one_device_id_are_two_entries(mut fixture: PresenceFixture) {
+    let at = fixture.now();
+    for (node, socket) in [(0, "s1"), (0, "s2"), (1, "s3")] {
+        let tab = tab_of("alice", "laptop", socket);
+        fixture.nodes[node].connect(tab).await.unwrap();
+    }
+    let shown = ExpectedKeys::offline("alice", &fixture)
+        .device("s1", "n0", at)
+        .device("s2", "n0", at)
+        .left(fixture.ttl())
+        .socket("s1", fixture.ttl())
+        .socket("s2", fixture.ttl());
+    let three = shown.clone().device("s3", "n1", at);
+    three
+        .socket("s3", fixture.ttl())
+        .assert_only_these(&fixture)
+        .await;
+    let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
+    assert_eq!(devices.len(), 1, "one device: {devices:?}");
+    assert_eq!(devices[0].device_id.as_str(), "laptop");
+    // Each tab ends alone.
+    let third = tab_of("alice", "laptop", "s3");
+    fixture.nodes[1].disconnect(&third).await.unwrap();
+    shown.assert_only_these(&fixture).await;
+    let first = tab_of("alice", "laptop", "s1");
+    fixture.nodes[0].disconnect(&first).await.unwrap();
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    let second = tab_of("alice", "laptop", "s2");
+    fixture.nodes[0].disconnect(&second).await.unwrap();
+    assert_eq!(
+        fixture.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
+}
+
+async fn a_connect_replaces_the_lost_connection_of_its_device(mut fixture: PresenceFixture) {
+    let first = fixture.now();
+    for socket in ["s1", "s2"] {
+        let tab = tab_of("alice", "phone", socket);
+        fixture.nodes[0].connect(tab).await.unwrap();
+    }
+    let lost = tab_of("alice", "phone", "s1");
+    fixture.nodes[0].connection_lost(&lost).await.unwrap();
+    fixture.pass(Duration::from_secs(1)).await;
+    let at = fixture.now();
+    let back = tab_of("alice", "phone", "s3");
+    fixture.nodes[1].connect(back).await.unwrap();
+    let shown = ExpectedKeys::offline("alice", &fixture)
+        .device("s2", "n0", first)
+        .device("s3", "n1", at)
+        .left(fixture.ttl())
+        .last_heartbeat(at)
+        .socket("s2", fixture.ttl() - Duration::from_secs(1))
+        .socket("s3", fixture.ttl());
+    shown.assert_only_these(&fixture).await;
+    fixture.pass(GRACE).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+}
+
+async fn a_socket_takes_over_the_device_of_a_request(fixture: PresenceFixture) {
+    let phone = api_device("alice", "phone");
+    fixture.nodes[0].connect(phone.clone()).await.unwrap();
+    let at = fixture.now();
+    let tab = tab_of("alice", "phone", "s1");
+    fixture.nodes[1].connect(tab.clone()).await.unwrap();
+    fixture.nodes[0].heartbeat(&phone).unwrap();
+    fixture.run_background_once().await;
+    let devices = fixture.nodes[0].devices(&user("alice")).await.unwrap();
+    assert_eq!(devices.len(), 1);
+    assert_eq!(devices[0].server_id.as_str(), "n1");
+    assert_eq!(devices[0].connected_at, at.to_iso8601());
+    fixture.nodes[1].disconnect(&tab).await.unwrap();
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+}
+
+async fn last_seen_follows_connects_heartbeats_and_the_end(fixture: PresenceFixture) {
+    let key = fixture.keys.last_seen(&user("alice"));
+    let last_seen = async || -> Option<String> {
+        let mut get = redis::cmd("GET");
+        get.arg(&key)
+            .query_async(&mut fixture.store.clone())
+            .await
+            .unwrap()
+    };
+    let phone = socket_device("alice", "s1");
+    fixture.nodes[0].connect(phone.clone()).await.unwrap();
+    let mut expected = fixture.now();
+    assert_eq!(last_seen().await, Some(expected.to_iso8601()));
+    // At most once a minute. A step is shorter than every lifetime of a device.
+    for step in 1..=14 {
+        fixture.pass(Duration::from_secs(10)).await;
+        fixture.nodes[0].heartbeat(&phone).unwrap();
+        fixture.run_background_once().await;
+        if step % 6 == 0 {
+            expected = fixture.now();
+        }
+        assert_eq!(last_seen().await, Some(expected.to_iso8601()), "{step}");
+        let status = fixture.status("alice").await;
+        assert_eq!(status.last_seen, Some(expected.to_iso8601()));
+    }
+    fixture.nodes[0].disconnect(&phone).await.unwrap();
+    assert_eq!(last_seen().await, Some(fixture.now().to_iso8601()));
+}
+
+async fn a_heartbeat_does_not_end_an_explicit_offline(mut fixture: PresenceFixture) {
+    let alice = user("alice");
+    let hidden = fixture.nodes[0]
+        .set_status(&alice, PresenceStatus::Offline)
+        .await
+        .unwrap();
+    assert_eq!(hidden.status, PresenceStatus::Offline);
+    let phone = api_device("alice", "phone");
+    fixture.nodes[0].heartbeat(&phone).unwrap();
+    fixture.run_background_once().await;
+    fixture
+        .assert_status("alice", PresenceStatus::Offline)
+        .await;
+    assert!(fixture.nodes[0].devices(&alice).await.unwrap().is_empty());
+    // A connect does.
+    fixture.nodes[0].connect(phone.clone()).await.unwrap();
+    fixture.assert_status("alice", PresenceStatus::Online).await;
+    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
+    // An explicit `offline` outlives the last device, and another status ends it.
+    fixture.nodes[0]
+        .set_status(&alice, PresenceStatus::Offline)
+        .await
+        .unwrap();
+    fixture.nodes[0].disconnect(&phone).await.unwrap();
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[0].heartbeat(&phone).unwrap();
+    fixture.run_background_once().await;
+    assert!(fixture.nodes[0].devices(&alice).await.unwrap().is_empty());
+    fixture.nodes[0]
+        .set_status(&alice, PresenceStatus::Busy)
+        .await
+        .unwrap();
+    fixture.nodes[0].heartbeat(&phone).unwrap();
+    fixture.run_background_once().await;
+    fixture.assert_status("alice", PresenceStatus::Online).await;
 }

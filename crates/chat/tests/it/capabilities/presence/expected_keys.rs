@@ -27,11 +27,15 @@ pub struct ExpectedKeys {
     hidden_for: Duration,
     /// Time of the last connect or heartbeat.
     beaten: Timestamp,
-    seen: Option<String>,
+    seen: Option<Timestamp>,
+    /// Time that replaces `seen`, as it is stored.
+    seen_iso: Option<String>,
 }
 
 #[derive(Debug, Clone)]
 struct ExpectedDevice {
+    /// True if the device has no socket.
+    is_api: bool,
     node: &'static str,
     connected: Timestamp,
     refreshed: Timestamp,
@@ -52,11 +56,30 @@ impl ExpectedKeys {
             hidden_for: Duration::ZERO,
             beaten: fixture.now(),
             seen: None,
+            seen_iso: None,
         }
     }
 
-    pub fn device(mut self, id: &'static str, node: &'static str, connected: Timestamp) -> Self {
+    /// A device with a socket. Its connect counts as activity.
+    pub fn device(self, id: &'static str, node: &'static str, connected: Timestamp) -> Self {
+        self.entry(id, false, node, connected)
+    }
+
+    /// A device without a socket.
+    pub fn api_device(self, id: &'static str, node: &'static str, connected: Timestamp) -> Self {
+        self.entry(id, true, node, connected)
+    }
+
+    fn entry(
+        mut self,
+        id: &'static str,
+        is_api: bool,
+        node: &'static str,
+        connected: Timestamp,
+    ) -> Self {
+        self.seen = self.seen.max(Some(connected));
         let entry = ExpectedDevice {
+            is_api,
             node,
             connected,
             refreshed: connected,
@@ -68,6 +91,10 @@ impl ExpectedKeys {
 
     pub fn refreshed_at(mut self, id: &'static str, at: Timestamp) -> Self {
         self.devices.get_mut(id).unwrap().refreshed = at;
+        let is_due = |seen: Timestamp| at.as_millis() >= seen.as_millis() + 60_000;
+        if self.seen.is_none_or(is_due) {
+            self.seen = Some(at);
+        }
         self
     }
 
@@ -93,12 +120,12 @@ impl ExpectedKeys {
     }
 
     pub fn seen(mut self, at: Timestamp) -> Self {
-        self.seen = Some(at.to_iso8601());
+        self.seen = Some(at);
         self
     }
 
     pub fn seen_at(mut self, iso: String) -> Self {
-        self.seen = Some(iso);
+        self.seen_iso = Some(iso);
         self
     }
 
@@ -124,7 +151,13 @@ impl ExpectedKeys {
         };
         let here = !self.devices.is_empty();
         let visible = here && self.status != "offline";
-        let ids: Vec<_> = self.devices.keys().collect();
+        let api_socket = |id: &str| format!("{id}~{}", self.who);
+        let members = self.devices.iter().map(|(id, it)| match it.is_api {
+            true => api_socket(id),
+            false => (*id).to_owned(),
+        });
+        let mut members: Vec<String> = members.collect();
+        members.sort();
         let mut put = |pattern, kind, value, ttl| {
             into.insert(name(pattern, self.who), (kind, value, ttl));
         };
@@ -139,20 +172,27 @@ impl ExpectedKeys {
             PresenceLayout::Sockets => {
                 put("user:<>:online", "string", json!(visible), None);
                 if here {
-                    put("user:<>:sockets", "set", json!(ids), None);
+                    put("user:<>:sockets", "set", json!(members), None);
                 }
             }
             PresenceLayout::Status if visible => {
                 put("user:status:<>", "string", json!("online"), Some(self.left));
             }
-            PresenceLayout::Status if here => {
+            PresenceLayout::Status if self.status == "offline" => {
                 let left = Duration::from_secs(86_400) - self.hidden_for;
                 put("user:status:<>", "string", json!("offline"), Some(left));
             }
             _ => {}
         }
-        if let Some(seen) = &self.seen {
+        let seen = self.seen.map(Timestamp::to_iso8601);
+        if let Some(seen) = self.seen_iso.clone().or(seen) {
             put("lastseen:<>", "string", json!(seen), None);
+        }
+        if fixture.layout == PresenceLayout::Sockets {
+            for (id, _) in self.devices.iter().filter(|(_, it)| it.is_api) {
+                let name = name("socket:<>:user", &api_socket(id));
+                into.insert(name, ("string", json!(self.who), Some(self.left)));
+            }
         }
         for (socket, left) in &self.sockets {
             into.insert(

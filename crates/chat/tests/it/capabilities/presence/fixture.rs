@@ -173,7 +173,19 @@ impl Fixture<PresenceLayout> for PresenceFixture {
     async fn on(backend: TestBackend, layout: PresenceLayout) -> Self {
         let mut layouts = Preset::Parlor.layouts();
         layouts.presence = layout;
-        let keys = backend.keys(KeySettings::from_layouts(Preset::Parlor, layouts));
+        let mut settings = KeySettings::from_layouts(Preset::Parlor, layouts);
+        settings.beat_registers = true;
+        // Without other services, reading their entries changes nothing. The default of the layout `devices` is off.
+        settings.presence_external = layout != PresenceLayout::Devices;
+        Self::with_settings(backend, settings).await
+    }
+}
+
+impl PresenceFixture {
+    /// Starts two nodes with these settings.
+    pub async fn with_settings(backend: TestBackend, settings: KeySettings) -> Self {
+        let layout = settings.layouts.presence;
+        let keys = backend.keys(settings);
         let events = backend.store.bus().psubscribe("events:user.*");
         let mut fixture = Self {
             events: events.await.unwrap(),
@@ -217,4 +229,12 @@ pub fn socket_device(who: &str, socket: &str) -> Device {
 /// A device without a socket.
 pub fn api_device(who: &str, id: &str) -> Device {
     Device::without_socket(user(who), DeviceId::new(id).unwrap())
+}
+
+/// A device with this id that has a socket, such as a browser tab.
+pub fn tab_of(who: &str, device: &str, socket: &str) -> Device {
+    Device {
+        id: DeviceId::new(device).unwrap(),
+        ..socket_device(who, socket)
+    }
 }

@@ -6,7 +6,7 @@ use parlor_chat::presence::PresenceStatus;
 
 use super::expected_keys::ExpectedKeys;
 use super::fixture::{GRACE, PresenceFixture, socket_device};
-use super::on_every_layout;
+use super::{on_every_engine, on_every_layout};
 
 on_every_layout! {
     a_reconnect_within_the_grace_period_publishes_no_event;
@@ -14,6 +14,10 @@ on_every_layout! {
     a_heartbeat_in_flight_does_not_keep_a_lost_device;
     a_device_without_heartbeats_expires_once;
     a_connect_before_the_sweep_of_an_expired_device_publishes_no_event;
+}
+
+on_every_engine! {
+    a_node_that_has_just_started_removes_its_own_lost_connections;
 }
 
 pub async fn a_reconnect_within_the_grace_period_publishes_no_event(mut fixture: PresenceFixture) {
@@ -152,4 +156,34 @@ async fn a_connect_before_the_sweep_of_an_expired_device_publishes_no_event(
     let shown = ExpectedKeys::offline("alice", &fixture).device("s2", "n1", at);
     let shown = shown.left(fixture.ttl()).socket("s2", fixture.ttl());
     shown.assert_only_these(&fixture).await;
+}
+
+async fn a_node_that_has_just_started_removes_its_own_lost_connections(
+    mut fixture: PresenceFixture,
+) {
+    let young = fixture.start("n9").await;
+    young.connect(socket_device("alice", "s1")).await.unwrap();
+    // The other nodes have ended, so no other sweep removes the connection.
+    fixture.nodes = vec![young];
+    fixture.nodes[0]
+        .connect(socket_device("bob", "s2"))
+        .await
+        .unwrap();
+    fixture.pass(Duration::from_secs(1)).await;
+    fixture.nodes[0]
+        .connection_lost(&socket_device("alice", "s1"))
+        .await
+        .unwrap();
+    fixture.pass(GRACE - Duration::from_millis(1)).await;
+    fixture.run_background_once().await;
+    assert_eq!(
+        fixture.drain_event_names().await,
+        ["online alice", "online bob"]
+    );
+    fixture.pass(Duration::from_millis(1)).await;
+    fixture.run_background_once().await;
+    assert_eq!(fixture.drain_event_names().await, ["offline alice"]);
+    fixture.run_background_once().await;
+    assert_eq!(fixture.nodes[0].count().await.unwrap(), 2, "until a sweep");
+    fixture.assert_status("bob", PresenceStatus::Online).await;
 }

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parlor_chat::ids::{DeviceId, SocketId, UserId};
-use parlor_chat::keys::PresenceLayout;
+use parlor_chat::keys::{KeySettings, PresenceLayout, Preset};
 use parlor_chat::presence::{Device, PresenceStatus};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::model::Model;
 use super::fixture::{GRACE, LEASE, PresenceFixture, PublishedEvents, user};
-use crate::support::Fixture;
+use crate::support::backend::TestBackend;
 
 /// Number of stores per test, each with its own random seed.
 const STORES: u64 = 100;
@@ -46,7 +46,13 @@ async fn status() {
 async fn histories(layout: PresenceLayout) {
     for seed in 0..STORES {
         println!("{layout} {seed}");
-        let fixture = PresenceFixture::embedded(layout).await;
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.presence = layout;
+        let mut settings = KeySettings::from_layouts(Preset::Parlor, layouts);
+        settings.beat_registers = true;
+        // No other service writes, so nothing may depend on it.
+        settings.presence_external = seed % 2 == 1;
+        let fixture = PresenceFixture::with_settings(TestBackend::embedded().await, settings).await;
         fixture.run_background_once().await;
         let mut run = Run {
             model: Model::new(&fixture),
@@ -71,8 +77,8 @@ struct Run {
     rng: StdRng,
     /// The actions so far: of the nodes, or of the device of a user.
     done: Vec<(Option<UserId>, String)>,
-    /// The open sockets: node, user and device to socket.
-    sockets: HashMap<(usize, UserId, DeviceId), SocketId>,
+    /// The open sockets: node, user and device to sockets, such as browser tabs.
+    sockets: HashMap<(usize, UserId, DeviceId), Vec<SocketId>>,
     count: usize,
     users: Vec<UserId>,
 }
@@ -127,7 +133,10 @@ impl Run {
         let node = self.rng.random_range(0..2);
         let id = DeviceId::new(format!("d{}", self.rng.random_range(0..DEVICES))).unwrap();
         let place = (node, user.clone(), id.clone());
-        let open = self.sockets.get(&place).cloned();
+        let open = self.sockets.get(&place).and_then(|sockets| {
+            let at = self.rng.random_range(0..sockets.len().max(1));
+            sockets.get(at).cloned()
+        });
         let device = |socket| Device {
             id: id.clone(),
             ..Device::with_socket(user.clone(), socket)
@@ -140,27 +149,22 @@ impl Run {
             (0..20, _) => {
                 self.count += 1;
                 let socket = SocketId::new(format!("{user}-s{}", self.count)).unwrap();
-                self.sockets.insert(place, socket.clone());
-                here.connect(device(socket)).await.unwrap();
-                model.connect(node, user, &id);
+                here.connect(device(socket.clone())).await.unwrap();
+                model.connect(node, user, &socket, &id);
+                self.sockets.entry(place).or_default().push(socket);
             }
             (20..40, Some(socket)) => {
-                here.heartbeat(&device(socket)).unwrap();
+                here.heartbeat(&device(socket.clone())).unwrap();
                 here.flush_heartbeats().await.unwrap();
-                model.heartbeat(node, user, &id);
-                if !model.holds(node, user, &id) {
-                    self.sockets.remove(&place);
-                }
+                model.heartbeat(node, user, &socket);
             }
             (40..48, Some(socket)) => {
-                self.sockets.remove(&place);
-                here.disconnect(&device(socket)).await.unwrap();
-                model.disconnect(node, user, &id);
+                here.disconnect(&device(socket.clone())).await.unwrap();
+                model.disconnect(node, user, &socket);
             }
             (48..56, Some(socket)) => {
-                self.sockets.remove(&place);
-                here.connection_lost(&device(socket)).await.unwrap();
-                model.lose(node, user, &id);
+                here.connection_lost(&device(socket.clone())).await.unwrap();
+                model.lose(node, user, &socket);
             }
             (56..66, _) => {
                 let wishes = [
@@ -194,11 +198,12 @@ impl Run {
             (92.., _) => {
                 here.remove_device(user, &id).await.unwrap();
                 model.remove_device(node, user, &id);
-                if !model.holds(node, user, &id) {
-                    self.sockets.remove(&place);
-                }
             }
             _ => return,
+        }
+        let model = &self.model;
+        for ((node, user, _), sockets) in &mut self.sockets {
+            sockets.retain(|socket| model.holds(*node, user, socket));
         }
         self.done.push((Some(user.clone()), action));
     }

@@ -8,7 +8,7 @@ use parlor_chat::presence::{Device, MAX_DEVICES_PER_USER, Presence, PresenceStat
 use parlor_testkit::eventually;
 
 use super::expected_keys::ExpectedKeys;
-use super::fixture::{GRACE, LEASE, PresenceFixture, api_device, socket_device, user};
+use super::fixture::{GRACE, LEASE, PresenceFixture, api_device, socket_device, tab_of, user};
 use super::{on_every_engine, on_every_layout};
 
 on_every_layout! {
@@ -25,7 +25,7 @@ on_every_engine! {
     a_disconnect_of_an_unknown_user_wins_over_an_earlier_heartbeat;
     a_later_heartbeat_registers_a_device_that_disconnected;
     a_user_has_a_bounded_number_of_devices;
-    a_socket_whose_device_another_one_took_leaves_nothing_behind;
+    removing_a_device_closes_all_its_sockets;
 }
 
 const ONE_MS: Duration = Duration::from_millis(1);
@@ -305,21 +305,25 @@ async fn a_user_has_a_bounded_number_of_devices(mut fixture: PresenceFixture) {
     assert_eq!(fixture.drain_event_names().await, ["online alice"]);
 }
 
-async fn a_socket_whose_device_another_one_took_leaves_nothing_behind(
-    mut fixture: PresenceFixture,
-) {
-    let on = |socket: &str| Device {
-        socket: Some(SocketId::new(socket).unwrap()),
-        ..api_device("alice", "phone")
-    };
-    fixture.nodes[0].connect(on("s1")).await.unwrap();
+async fn removing_a_device_closes_all_its_sockets(mut fixture: PresenceFixture) {
+    for (node, socket) in [(0, "s1"), (0, "s2"), (1, "s3")] {
+        let tab = tab_of("alice", "phone", socket);
+        fixture.nodes[node].connect(tab).await.unwrap();
+    }
     fixture.pass(ONE_MS).await;
-    let at = fixture.now();
-    fixture.nodes[0].connect(on("s2")).await.unwrap();
-    fixture.nodes[0].connection_lost(&on("s1")).await.unwrap();
+    assert_eq!(
+        remove(&fixture.nodes[0], "phone").await,
+        PresenceStatus::Offline
+    );
+    assert_eq!(sockets_to_close(&fixture.nodes[0]).await.len(), 2);
+    // The other node learns of it with the next heartbeat.
+    fixture.nodes[1]
+        .heartbeat(&tab_of("alice", "phone", "s3"))
+        .unwrap();
     fixture.run_background_once().await;
-    assert_eq!(fixture.drain_event_names().await, ["online alice"]);
-    let shown = ExpectedKeys::offline("alice", &fixture).device("phone", "n0", at);
-    let shown = shown.left(fixture.ttl()).socket("s2", fixture.ttl());
-    shown.assert_only_these(&fixture).await;
+    assert_eq!(sockets_to_close(&fixture.nodes[1]).await.len(), 1);
+    assert_eq!(
+        fixture.drain_event_names().await,
+        ["online alice", "offline alice"]
+    );
 }

@@ -171,3 +171,60 @@ async fn is_shown(fixture: &PresenceFixture) -> bool {
         .await
         .unwrap()
 }
+
+/// The process is killed: the folder is copied as it is on disk, without a flush.
+async fn killed(fixture: &PresenceFixture, folder: &std::path::Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap();
+        if file.file_type().unwrap().is_file() {
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
+    }
+    fixture.store.close().await;
+    copy
+}
+
+#[tokio::test]
+async fn an_acknowledged_status_survives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::default();
+    let layout = PresenceLayout::Devices;
+    let fixture = PresenceFixture::on_disk(folder.path(), clock.clone(), layout).await;
+    let phone = api_device("alice", "phone");
+    fixture.nodes[0].connect_visible(phone).await.unwrap();
+    let busy = fixture.nodes[0]
+        .set_status(&user("alice"), PresenceStatus::Busy)
+        .await
+        .unwrap();
+    let copy = killed(&fixture, folder.path()).await;
+    let fixture = PresenceFixture::on_disk(copy.path(), clock, layout).await;
+    let after = fixture.status("alice").await;
+    assert_eq!(after.status, PresenceStatus::Busy);
+    assert!(after.version >= busy.version);
+}
+
+/// The change of one user and the whole state of another are not on disk yet when the process is killed.
+#[tokio::test]
+async fn no_version_falls_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::default();
+    let layout = PresenceLayout::Devices;
+    let fixture = PresenceFixture::on_disk(folder.path(), clock.clone(), layout).await;
+    let phone = api_device("alice", "phone");
+    fixture.nodes[0].connect(phone.clone()).await.unwrap();
+    fixture.store.wait_until_durable().await.unwrap();
+    let copy = killed(&fixture, folder.path()).await;
+    // What happened after the last flush.
+    let lost = fixture.now().as_millis() + 400;
+    clock.advance(Duration::from_millis(500));
+    for _ in 0..2 {
+        let fixture = PresenceFixture::on_disk(copy.path(), clock.clone(), layout).await;
+        for who in ["alice", "a-user-whose-state-was-lost"] {
+            let version = fixture.status(who).await.version;
+            assert!(version > lost, "{who}: {version}");
+        }
+        // A clean restart keeps the minimum.
+        fixture.store.close().await;
+    }
+}

@@ -9,7 +9,7 @@ use parlor_chat::SessionOptions;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
 use parlor_chat::api::error_code::ErrorCode;
-use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset};
+use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset, SessionLayout};
 use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
 
 use crate::support::backend::TestBackend;
@@ -28,11 +28,22 @@ pub struct SessionsFixture {
 impl SessionsFixture {
     /// Nodes on which a new session ends the connections of the earlier device.
     pub async fn with_single_device() -> Self {
-        Self::with_option(TestBackend::embedded().await, true).await
+        let settings = KeySettings::from_preset(Preset::Parlor);
+        Self::with_settings(TestBackend::embedded().await, settings, true).await
     }
 
-    async fn with_option(backend: TestBackend, single_device: bool) -> Self {
-        let settings = KeySettings::from_preset(Preset::Parlor);
+    /// Nodes that store sessions in the database only.
+    pub async fn with_rows_only(backend: TestBackend) -> Self {
+        let mut settings = KeySettings::from_preset(Preset::Parlor);
+        settings.layouts.session = SessionLayout::Off;
+        Self::with_settings(backend, settings, false).await
+    }
+
+    async fn with_settings(
+        backend: TestBackend,
+        settings: KeySettings,
+        single_device: bool,
+    ) -> Self {
         let options = SessionOptions {
             single_device,
             allow_visitors: true,
@@ -106,7 +117,7 @@ impl SessionsFixture {
 
 impl Fixture for SessionsFixture {
     async fn on(backend: TestBackend, (): ()) -> Self {
-        Self::with_option(backend, false).await
+        Self::with_settings(backend, KeySettings::from_preset(Preset::Parlor), false).await
     }
 }
 

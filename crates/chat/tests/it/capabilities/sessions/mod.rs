@@ -7,6 +7,7 @@ mod cluster;
 mod end;
 mod end_notifications;
 mod fixture;
+mod other_services;
 mod retries;
 mod store_data_loss;
 

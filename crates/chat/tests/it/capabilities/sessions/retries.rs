@@ -13,7 +13,7 @@ on_every_engine! {
     a_block_that_failed_in_the_store_is_retried;
     concurrent_blocks_and_unblocks_end_as_the_rows_say;
     the_first_check_on_a_node_updates_last_seen;
-    a_key_of_another_type_is_no_session;
+    a_session_beside_a_key_of_another_type_is_in_the_rows;
 }
 
 /// Runs a query that returns a number.
@@ -76,19 +76,18 @@ async fn the_first_check_on_a_node_updates_last_seen(fixture: SessionsFixture) {
     assert_eq!(seen.unsigned_abs(), fixture.now().as_millis());
 }
 
-async fn a_key_of_another_type_is_no_session(fixture: SessionsFixture) {
+async fn a_session_beside_a_key_of_another_type_is_in_the_rows(fixture: SessionsFixture) {
     let alice = fixture.caller_with_session("alice").await;
     let key = fixture.key("alice");
     run(&fixture, "DEL", &key, &[]).await;
     run(&fixture, "RPUSH", &key, &["x"]).await;
-    assert_eq!(
-        fixture.check_error(1, &alice).await,
-        Some(ErrorCode::SessionExpired)
-    );
+    assert_eq!(fixture.check_error(1, &alice).await, None);
     fixture.nodes[0].block(&user("alice"), None).await.unwrap();
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,
         Some(ErrorCode::SessionBlocked)
     );
+    let items = run(&fixture, "LINDEX", &key, &["0"]).await;
+    assert_eq!(items.as_deref(), Some("x"));
 }

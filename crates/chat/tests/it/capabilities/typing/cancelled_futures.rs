@@ -1,30 +1,10 @@
 //! Calls that are dropped at any of their awaits.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-
 use parlor_chat::keys::TypingLayout;
 use parlor_testkit::eventually;
 
 use super::fixture::{TypingFixture, conversation, typers, user};
-use crate::support::Fixture;
-
-/// More polls than any call here needs; the time that the store needs does not matter.
-const MAX_POLLS: usize = 40;
-
-/// Polls a call so many times and drops it. True if it completed.
-async fn poll_times_then_drop<T>(after: usize, call: impl Future<Output = T>) -> bool {
-    let mut call = pin!(call);
-    for _ in 0..after {
-        let done = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_ready())).await;
-        if done {
-            return true;
-        }
-        tokio::task::yield_now().await;
-    }
-    false
-}
+use crate::support::{Fixture, MAX_POLLS, poll_times_then_drop};
 
 async fn cancelled_typing_calls_leave_no_keys(fixture: TypingFixture) {
     let (conv, alice) = (conversation("c1"), user("alice"));

@@ -195,7 +195,7 @@ impl RandomHistory {
                 let until = now.saturating_add(Duration::from_secs(90));
                 let until = self.rng.random_bool(0.7).then_some(until);
                 let member = self.rooms[at].members.get_mut(who).unwrap();
-                member.muted_until = until.map_or(0, parlor_chat::context::Timestamp::as_millis);
+                member.muted_until = until.map_or(0, parlor_chat::clock::Timestamp::as_millis);
                 node.mute(&id, &conv, until).await
             }
         };

@@ -83,6 +83,10 @@ fn all_built_names(keys: &Keyspace) -> Vec<(String, &'static str)> {
             "parlor:node:{n1}:users",
         ),
         (
+            keys.version_floor().into_string(),
+            "parlor:presence-version-floor",
+        ),
+        (
             keys.presence_changes_channel(id.watch).into_string(),
             "parlor:watch:{200}",
         ),

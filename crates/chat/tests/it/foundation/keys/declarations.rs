@@ -54,7 +54,12 @@ const DEFAULT: &[Declared] = &[
 /// All internal keys and channels.
 const INTERNAL: &[Declared] = &[
     ("parlor:large", "channel", "none"),
-    ("parlor:presence:{user}", "hash", "48 h"),
+    (
+        "parlor:presence:{user}",
+        "hash",
+        "48 h; none in the layout `sockets` while the user has a device",
+    ),
+    ("parlor:presence-version-floor", "string", "none"),
     ("parlor:deadlines:{0..63}", "sorted set", "none"),
     ("parlor:node:{node}", "string", "5 s"),
     ("parlor:nodes", "sorted set", "none"),

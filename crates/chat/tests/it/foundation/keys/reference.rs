@@ -77,7 +77,7 @@ fn json_has_stable_names() {
             "ttlMs": 60_000,
             "ttlSettings": ["ttl.presence"],
             "hashTag": "user",
-            "value": "field = socket or device id; value `{\"serverId\",\"connectedAt\",\"refreshedAt\"}`, times in ISO 8601; optional `status`, `device`",
+            "value": "field = socket id (for a device that connects over HTTP or gRPC: its device id); value `{\"serverId\",\"connectedAt\",\"refreshedAt\"}`, times in ISO 8601; optional `status`, `device`",
             "meaning": "the live devices of a user; no key when there is none",
             "source": "S1",
             "internal": false,

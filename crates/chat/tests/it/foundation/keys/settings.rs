@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parlor_chat::keys::{
     KeyLayouts, KeySettings, KeySettingsError, Keyspace, PresenceLayout, Preset, RecentLayout,
-    TtlName, TypingLayout, format_duration,
+    SessionLayout, TtlName, TypingLayout, format_duration,
 };
 
 use PresenceLayout::{Devices, Document, Sockets, Status};
@@ -38,7 +38,9 @@ fn presets_are_those_of_the_documents() {
                 presence,
                 typing,
                 recent,
+                session,
             } = settings.layouts;
+            assert_eq!(session, SessionLayout::Hash);
             let seconds = |name| settings.ttls.get(name).as_secs();
             (
                 preset.name(),

@@ -106,6 +106,15 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
     assert_eq!(there(open().await.unwrap()).await, 1);
 }
 
+/// Ends of the event JSON.
+const PARTICIPANTS: [&str; 5] = [
+    "]}",
+    r#""participantIds":["u0","x","u1"]}"#,
+    r#""participantIds":["u1"]}"#,
+    r#""participantIds":["u10","u01"]}"#,
+    r#""participantIds":[],"participantCount":7}"#,
+];
+
 #[tokio::test]
 async fn the_native_script_does_what_the_lua_script_does() {
     let clock = ManualClock::default();
@@ -131,7 +140,7 @@ async fn the_native_script_does_what_the_lua_script_does() {
                 .arg("PUBLISH")
                 .arg("conversation")
                 .arg("created")
-                .arg("]}");
+                .arg(PARTICIPANTS[rng.random_range(0..PARTICIPANTS.len())]);
             for at in 0..messages {
                 call = call
                     .arg(first + at)

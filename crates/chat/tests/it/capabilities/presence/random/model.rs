@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use parlor_chat::ids::{DeviceId, UserId};
+use parlor_chat::ids::{DeviceId, SocketId, UserId};
 use parlor_chat::keys::PresenceLayout;
 
 use crate::capabilities::presence::fixture::{GRACE, LEASE, PresenceFixture};
@@ -14,9 +14,10 @@ fn ms(time: std::time::Duration) -> u64 {
 /// Content of the documented keys: status and device ids.
 pub type Projected = (Option<String>, Vec<String>);
 
-/// A device, maybe of a node that has ended.
+/// An entry of a device, maybe of a node that has ended.
 #[derive(Clone, PartialEq)]
 struct Device {
+    id: DeviceId,
     node: String,
     deadline: u64,
     connected: u64,
@@ -27,7 +28,8 @@ struct Device {
 
 #[derive(Default)]
 struct User {
-    devices: BTreeMap<DeviceId, Device>,
+    /// The devices by the id of their entry: socket, or device without a socket.
+    devices: BTreeMap<String, Device>,
     explicit: Option<&'static str>,
     shown: Option<&'static str>,
     version: u64,
@@ -46,7 +48,8 @@ struct Node {
     started: u64,
     renewed: u64,
     previous_run_reaped: bool,
-    sockets: HashMap<(UserId, DeviceId), u64>,
+    /// The sockets with the time of their connect.
+    sockets: HashMap<(UserId, SocketId), (u64, DeviceId)>,
     users: BTreeSet<UserId>,
 }
 
@@ -93,7 +96,8 @@ impl Model {
             return ("offline", 0, Vec::new());
         };
         let live = user.devices.iter().filter(|(_, it)| it.deadline > self.now);
-        let live: Vec<String> = live.map(|(id, _)| id.to_string()).collect();
+        let live: BTreeSet<String> = live.map(|(_, it)| it.id.to_string()).collect();
+        let live: Vec<String> = live.into_iter().collect();
         let status = match user.shown {
             Some(shown) if !live.is_empty() => shown,
             _ => "offline",
@@ -112,7 +116,16 @@ impl Model {
         let Some(user) = self.users.get(name) else {
             return ((None, Vec::new()), stored);
         };
-        let ids: Vec<String> = user.devices.keys().map(ToString::to_string).collect();
+        let is_set = fixture.layout == PresenceLayout::Sockets;
+        let ids = user
+            .devices
+            .iter()
+            .map(|(entry, it)| match is_set && it.api {
+                true => format!("{entry}~{name}"),
+                false => entry.clone(),
+            });
+        let mut ids: Vec<String> = ids.collect();
+        ids.sort();
         let until = user.devices.values().map(|it| it.deadline).max();
         let visible = user.shown.is_some_and(|shown| shown != "offline");
         let lapsed = until.is_some_and(|until| until <= self.now);
@@ -124,6 +137,9 @@ impl Model {
                     .and_then(|_| word(if visible { "true" } else { "false" }));
                 (flag, ids)
             }
+            PresenceLayout::Status if user.explicit == Some("offline") => {
+                (word("offline"), Vec::new())
+            }
             _ if lapsed => return (stored.clone(), stored),
             PresenceLayout::Devices if visible => (None, ids),
             PresenceLayout::Document if visible => {
@@ -131,7 +147,6 @@ impl Model {
                 (known.cloned().or(word("a document")), Vec::new())
             }
             PresenceLayout::Status if visible => (word("online"), Vec::new()),
-            PresenceLayout::Status if until.is_some() => (word("offline"), Vec::new()),
             _ => (None, Vec::new()),
         };
         (expected, stored)
@@ -144,11 +159,13 @@ impl Model {
         }
     }
 
-    pub fn connect(&mut self, node: usize, user: &UserId, id: &DeviceId) {
-        let place = (user.clone(), id.clone());
-        self.nodes[node].sockets.insert(place, self.now);
+    pub fn connect(&mut self, node: usize, user: &UserId, socket: &SocketId, id: &DeviceId) {
+        let place = (user.clone(), socket.clone());
+        let sockets = &mut self.nodes[node].sockets;
+        sockets.insert(place, (self.now, id.clone()));
         self.user(user).tombstones.remove(id);
-        self.register(node, user, id, self.now, false);
+        let device = self.device(node, id, self.now, false);
+        self.register(node, user, socket.as_str(), device, true);
     }
 
     /// Registers a device without a socket; with `visible` the explicit status ends.
@@ -156,54 +173,69 @@ impl Model {
         if visible {
             self.user(name).explicit = None;
         }
-        self.register(node, name, id, self.now, true);
+        let device = self.device(node, id, self.now, true);
+        self.register(node, name, id.as_str(), device, true);
     }
 
     fn user(&mut self, name: &UserId) -> &mut User {
         self.users.entry(name.clone()).or_default()
     }
 
-    fn register(&mut self, node: usize, name: &UserId, id: &DeviceId, connected: u64, api: bool) {
-        if !api {
+    fn device(&self, node: usize, id: &DeviceId, connected: u64, api: bool) -> Device {
+        Device {
+            id: id.clone(),
+            node: self.nodes[node].id.clone(),
+            deadline: self.now + self.ttl,
+            connected,
+            lost: false,
+            api,
+        }
+    }
+
+    /// Registers a device. `is_new` is false if a heartbeat registers it.
+    fn register(&mut self, node: usize, name: &UserId, entry: &str, device: Device, is_new: bool) {
+        if !device.api {
             self.nodes[node].users.insert(name.clone());
         }
-        let (now, deadline) = (self.now, self.now + self.ttl);
-        let node = self.nodes[node].id.clone();
+        let now = self.now;
         let user = self.user(name);
-        user.check_at = Some(deadline);
+        user.check_at = Some(device.deadline);
         user.devices.retain(|_, it| it.deadline > now);
-        if user.devices.is_empty() {
-            user.explicit = None;
-        }
-        match user.devices.get_mut(id) {
-            Some(holder) if api && !holder.api && !holder.lost => holder.deadline = deadline,
-            _ => {
-                let device = Device {
-                    node,
-                    deadline,
-                    connected,
-                    lost: false,
-                    api,
-                };
-                user.devices.insert(id.clone(), device);
+        let is_rejected = device.api && !is_new && user.explicit == Some("offline");
+        if !is_rejected {
+            if is_new && user.devices.is_empty() {
+                user.explicit = None;
+            }
+            let same = |it: &Device| it.id == device.id;
+            let open = user.devices.values_mut();
+            let mut open = open.filter(|it| same(it) && !it.lost && !it.api).peekable();
+            if device.api && open.peek().is_some() {
+                open.for_each(|it| it.deadline = device.deadline);
+            } else {
+                user.devices
+                    .retain(|_, it| !same(it) || !(it.lost || it.api));
+                user.devices.insert(entry.to_owned(), device);
             }
         }
         self.settle(name);
     }
 
-    pub fn heartbeat(&mut self, node: usize, name: &UserId, id: &DeviceId) {
-        let place = (name.clone(), id.clone());
-        let Some(&connected) = self.nodes[node].sockets.get(&place) else {
+    pub fn heartbeat(&mut self, node: usize, name: &UserId, socket: &SocketId) {
+        let place = (name.clone(), socket.clone());
+        let Some((connected, id)) = self.nodes[node].sockets.get(&place).cloned() else {
             return;
         };
         let here = self.nodes[node].id.clone();
         let ours = |it: &Device| !it.api && it.node == here;
-        match self.beaten(name, id, ours) {
+        match self.beaten(name, socket.as_str(), ours) {
             true => {}
-            false if self.users[name].tombstones.get(id) >= Some(&connected) => {
+            false if self.users[name].tombstones.get(&id) >= Some(&connected) => {
                 self.drop_socket(node, &place);
             }
-            false => self.register(node, name, id, connected, false),
+            false => {
+                let device = self.device(node, &id, connected, false);
+                self.register(node, name, socket.as_str(), device, false);
+            }
         }
     }
 
@@ -213,17 +245,21 @@ impl Model {
         let now = self.now;
         let user = self.user(name);
         let left = user.last_disconnect >= Some(now);
-        if !self.beaten(name, id, |it| it.api) && !left {
-            self.register(node, name, id, now, true);
+        let open = |it: &Device| it.id == *id && !it.lost && !it.api;
+        let has_socket = user.devices.values().any(open);
+        let is_known = self.beaten(name, id.as_str(), |it| it.api);
+        if !is_known && !has_socket && !left {
+            let device = self.device(node, id, now, true);
+            self.register(node, name, id.as_str(), device, false);
         }
         self.user(name).check_at.get_or_insert(deadline);
     }
 
     /// Extends the deadline of a device if the sender holds it. False if the device is unknown or lost.
-    fn beaten(&mut self, name: &UserId, id: &DeviceId, ours: impl Fn(&Device) -> bool) -> bool {
+    fn beaten(&mut self, name: &UserId, entry: &str, ours: impl Fn(&Device) -> bool) -> bool {
         let (now, deadline) = (self.now, self.now + self.ttl);
         let user = self.user(name);
-        let Some(device) = user.devices.get_mut(id).filter(|it| !it.lost) else {
+        let Some(device) = user.devices.get_mut(entry).filter(|it| !it.lost) else {
             return false;
         };
         if ours(device) {
@@ -234,10 +270,10 @@ impl Model {
         true
     }
 
-    pub fn disconnect(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+    pub fn disconnect(&mut self, node: usize, name: &UserId, socket: &SocketId) {
         let now = self.now;
-        if let Some(user) = self.held(node, name, id) {
-            user.devices.remove(id);
+        if let Some(user) = self.held(node, name, socket) {
+            user.devices.remove(socket.as_str());
             user.last_disconnect = Some(now);
         }
         self.clean_up(node, name);
@@ -248,8 +284,8 @@ impl Model {
         let now = self.now;
         let user = self.user(name);
         user.last_disconnect = Some(now);
-        if user.devices.get(id).is_some_and(|it| it.api) {
-            user.devices.remove(id);
+        if user.devices.get(id.as_str()).is_some_and(|it| it.api) {
+            user.devices.remove(id.as_str());
         }
         self.settle(name);
         self.look_sooner(name);
@@ -261,32 +297,34 @@ impl Model {
         let user = self.user(name);
         user.last_disconnect = Some(now);
         user.tombstones.insert(id.clone(), now);
-        user.devices.remove(id);
+        user.devices.retain(|_, it| it.id != *id);
         self.settle(name);
         self.look_sooner(name);
-        let place = (name.clone(), id.clone());
-        if self.nodes[node].sockets.contains_key(&place) {
+        let sockets = self.nodes[node].sockets.iter();
+        let of_device = sockets.filter(|((user, _), (_, device))| user == name && device == id);
+        let places: Vec<_> = of_device.map(|(place, _)| place.clone()).collect();
+        for place in places {
             self.drop_socket(node, &place);
         }
     }
 
     /// Drops the socket of a removed device, and makes its user due for a check.
-    fn drop_socket(&mut self, node: usize, place: &(UserId, DeviceId)) {
+    fn drop_socket(&mut self, node: usize, place: &(UserId, SocketId)) {
         let now = self.now;
         self.nodes[node].sockets.remove(place);
         self.look_at(&place.0, now);
         self.forget_user(node, &place.0);
     }
 
-    pub fn holds(&self, node: usize, user: &UserId, id: &DeviceId) -> bool {
-        let place = (user.clone(), id.clone());
+    pub fn holds(&self, node: usize, user: &UserId, socket: &SocketId) -> bool {
+        let place = (user.clone(), socket.clone());
         self.nodes[node].sockets.contains_key(&place)
     }
 
-    pub fn lose(&mut self, node: usize, name: &UserId, id: &DeviceId) {
+    pub fn lose(&mut self, node: usize, name: &UserId, socket: &SocketId) {
         let soon = self.now + ms(GRACE);
-        if let Some(user) = self.held(node, name, id) {
-            let device = user.devices.get_mut(id).unwrap();
+        if let Some(user) = self.held(node, name, socket) {
+            let device = user.devices.get_mut(socket.as_str()).unwrap();
             device.lost = true;
             device.deadline = device.deadline.min(soon);
         }
@@ -294,11 +332,11 @@ impl Model {
     }
 
     /// Removes a socket. Returns the user if the socket still holds the device.
-    fn held(&mut self, node: usize, name: &UserId, id: &DeviceId) -> Option<&mut User> {
+    fn held(&mut self, node: usize, name: &UserId, socket: &SocketId) -> Option<&mut User> {
         let node = &mut self.nodes[node];
-        let connected = node.sockets.remove(&(name.clone(), id.clone()))?;
+        let (connected, _) = node.sockets.remove(&(name.clone(), socket.clone()))?;
         let user = self.users.get_mut(name)?;
-        let device = user.devices.get(id)?;
+        let device = user.devices.get(socket.as_str())?;
         let same =
             device.node == node.id && device.connected == connected && !device.lost && !device.api;
         same.then_some(user)
@@ -318,12 +356,18 @@ impl Model {
     }
 
     pub fn set_status(&mut self, name: &UserId, status: &'static str) {
-        if let Some(user) = self.users.get_mut(name) {
-            if user.devices.values().any(|it| it.deadline > self.now) {
-                user.explicit = (status != "online").then_some(status);
+        let now = self.now;
+        let user = self.user(name);
+        let is_live = user.devices.values().any(|it| it.deadline > now);
+        if status == "offline" {
+            user.explicit = Some(status);
+        } else {
+            if !is_live && user.explicit == Some("offline") {
+                user.devices.retain(|_, it| it.deadline > now);
             }
-            self.settle(name);
+            user.explicit = (is_live && status != "online").then_some(status);
         }
+        self.settle(name);
     }
 
     fn may_judge(&self, node: usize) -> bool {
@@ -418,7 +462,7 @@ impl Model {
         let Some(user) = self.users.get_mut(name) else {
             return;
         };
-        if user.devices.is_empty() {
+        if user.devices.is_empty() && user.explicit != Some("offline") {
             user.explicit = None;
         }
         let before = user.shown.unwrap_or("offline");
