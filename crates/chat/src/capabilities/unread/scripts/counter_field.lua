@@ -93,6 +93,23 @@ local function write_counter(key, number)
   end
 end
 
+-- Value of a documented counter, 0 if it is missing or no number.
+local function read_counter(key)
+  local value = redis.pcall('GET', key)
+  return type(value) == 'string' and tonumber(value) or 0
+end
+
+-- Changes the documented total by the difference of Parlor's own sum, so that counts of other services stay in it. A
+-- total below the own sum has lost it.
+local function adjust_total(key, before, after)
+  local total = before == after and read_counter(key) or redis.pcall('INCRBY', key, int(after - before))
+  if type(total) == 'table' or total < after then
+    write_counter(key, after)
+  elseif total == 0 and before ~= after then
+    redis.call('DEL', key)
+  end
+end
+
 local function publish_counts(publish, channel, head, conversation, number, total)
   redis.call(publish, channel,
     head .. '{"conversationId":"' .. conversation .. '","count":' .. int(number) .. ',"total":' .. int(total) .. '}')

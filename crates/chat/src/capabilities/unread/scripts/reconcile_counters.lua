@@ -28,8 +28,15 @@ if stored.err then
   redis.call('DEL', state_key)
   stored = {}
 end
-local total_before = tonumber(stored[2] or '')
-local total, changes = total_before or 0, {}
+local total = tonumber(stored[2] or '')
+if not total then
+  total = 0
+  for at, value in ipairs(redis.call('HGETALL', state_key)) do
+    if at % 2 == 0 then total = total + total_share(parse(value)) end
+  end
+end
+-- Part of the documented total that the own sum replaces.
+local replaced, correction, changes = total, tonumber(ARGV[10]), {}
 
 for nth = 1, conversations do
   local at = (nth - 1) * 9 + 10
@@ -42,6 +49,8 @@ for nth = 1, conversations do
       badge = tonumber(ARGV[at + 7]), own = tonumber(ARGV[at + 8]), muted = tonumber(ARGV[at + 9]),
     }
     local before, share_before = old and count(old), total_share(old)
+    -- A counter without a position was written by another service, or the positions were lost.
+    if not old and row.muted <= now then replaced = replaced + read_counter(KEYS[nth + 2]) end
     new = merge_position(found ~= expected and old or nil, row)
     if not new.left then new.counted = new.muted <= now end
     total = total - share_before + total_share(new)
@@ -79,7 +88,8 @@ if all then
   for at = 1, #corrected, 2 do redis.call('HSET', state_key, corrected[at], corrected[at + 1]) end
   if not any then
     -- The user has no conversations: nothing is kept.
-    redis.call('DEL', state_key, total_key)
+    redis.call('DEL', state_key)
+    adjust_total(total_key, correction and -correction or replaced, 0)
     for _, change in ipairs(changes) do publish_counts(publish, channel, head, change[1], change[2], 0) end
     return 0
   end
@@ -88,6 +98,6 @@ end
 total = math.max(total, 0)
 redis.call('HSET', state_key, ':total', int(total))
 redis.call('PEXPIRE', state_key, keep)
-write_counter(total_key, total)
+adjust_total(total_key, correction and total - correction or replaced, total)
 for _, change in ipairs(changes) do publish_counts(publish, channel, head, change[1], change[2], total) end
 return total

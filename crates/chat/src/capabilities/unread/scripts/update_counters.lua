@@ -30,7 +30,7 @@ local function update_user(user)
   if (tonumber(stored[1] or '') or -1) < epoch or not total or (stored[3] and not old) then
     -- A former membership has no row, so a reconcile would not find its counter.
     if what == 'left' then
-      if not held[3] and shown(count_key) > 0 then show_total(total_key, shown(count_key), 0) end
+      if not stored[3] and read_counter(count_key) > 0 then adjust_total(total_key, read_counter(count_key), 0) end
       redis.call('DEL', count_key)
     end
     return 0
@@ -57,8 +57,10 @@ local function update_user(user)
   local after, total_after = count(new), total - share_before + total_share(new)
   redis.call('HSET', state_key, conversation, written, ':total', int(total_after))
   redis.call('PEXPIRE', state_key, keep)
+  -- The count of another service, which this one replaces, is part of the total.
+  local replaced = not stored[3] and new.counted and read_counter(count_key) or 0
   if after ~= before or not stored[3] then write_counter(count_key, after) end
-  if total_after ~= total then write_counter(total_key, total_after) end
+  if total_after ~= total + replaced then adjust_total(total_key, total + replaced, total_after) end
   if after ~= before or total_after ~= total then
     publish_counts(publish, channel, head, conversation, after, total_after)
   end

@@ -1,7 +1,9 @@
 //! Sending: validation, duplicates and the rate limit.
 
 use parlor_chat::api::error_code::ErrorCode;
-use parlor_chat::messages::{NewMessage, SentMessage};
+use parlor_chat::api::operation::Operation;
+use parlor_chat::ids::ConversationId;
+use parlor_chat::messages::{ListMessages, NewMessage, SentMessage};
 use serde_json::{Value, json};
 
 use super::fixture::{World, c1, person, text};
