@@ -9,7 +9,7 @@ use parlor_chat::Chat;
 use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::MemberChange;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
-use parlor_chat::keys::RecentLayout;
+use parlor_chat::keys::{Preset, RecentLayout, TypingLayout};
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
@@ -19,7 +19,7 @@ use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
 use crate::capabilities::messages::fixture::{self as messages, c1, user};
-use crate::support::backend::options_with_long_timeout;
+use crate::support::backend::{TestBackend, options_with_long_timeout};
 
 /// More messages than the embedded bus buffers for a slow reader.
 const BUS_OVERFLOW_MESSAGES: usize = 70_000;
@@ -57,6 +57,13 @@ impl World {
         let chat = Chat::new(ctx, self.database().await, node, &self.options);
         chat.start().await.unwrap();
         chat
+    }
+
+    pub async fn with_typing_layout(backend: TestBackend, layout: TypingLayout) -> Self {
+        let mut layouts = Preset::Parlor.layouts();
+        layouts.recent = RecentLayout::Messages;
+        layouts.typing = layout;
+        Self(messages::World::with_layouts(backend, layouts).await)
     }
 
     /// Subscribes to `c1` on a node that shows the conversation to these users.

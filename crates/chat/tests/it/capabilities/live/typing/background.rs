@@ -14,7 +14,7 @@ on_every_layout! {
 }
 
 async fn the_background_task_ends_typing_until_it_is_dropped(mut world: TypingWorld) {
-    let tasks = world.nodes[0].live().tick();
+    let tasks = world.nodes[0].live().start_background_tasks();
     let heard = world.record(0, "c1").await;
     world.start_typing(1, "c1", "alice").await;
     heard.recorder.wait_for("alice", true).await;
