@@ -25,6 +25,12 @@ pub struct Readiness {
 }
 
 impl Readiness {
+    /// True if this node serves requests: without the store, some requests fail with `store_unavailable`, but messages
+    /// are accepted and delivered to the sockets of this node. A node starts only with the store.
+    pub const fn is_serving(&self) -> bool {
+        self.database.is_ok() && self.node.is_ok()
+    }
+
     /// True if all parts are ready.
     pub const fn is_ready(&self) -> bool {
         self.store.is_ok() && self.database.is_ok() && self.node.is_ok()

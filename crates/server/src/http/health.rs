@@ -1,10 +1,11 @@
-//! `/healthz` reports that the process runs, `/readyz` that store, database and node are ready.
+//! `/healthz` reports that the process runs, `/readyz` that the node serves requests.
 //!
 //! Invariants:
 //! 1. Each `/readyz` request runs the checks with their timeouts, so the response is never stale and never hangs.
+//! 2. A node that has started stays ready without the store, marked as degraded; `/readyz?strict` then returns 503.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -32,9 +33,18 @@ impl PartReadiness {
     }
 }
 
-pub(super) async fn readyz(State(app): State<AppState>) -> Response {
+/// With `?strict`, a node without the store is not ready.
+pub(super) async fn readyz(State(app): State<AppState>, RawQuery(query): RawQuery) -> Response {
     let readiness = app.readiness().await;
-    let ready = readiness.is_ready();
+    let is_strict = query.is_some_and(|query| {
+        let names = query.split('&').map(|it| it.split('=').next());
+        names.into_iter().any(|name| name == Some("strict"))
+    });
+    let ready = match is_strict {
+        true => readiness.is_ready(),
+        false => readiness.is_serving(),
+    };
+    let degraded = readiness.is_serving() && !readiness.is_ready();
     let status = if ready {
         StatusCode::OK
     } else {
@@ -45,6 +55,6 @@ pub(super) async fn readyz(State(app): State<AppState>) -> Response {
         "database": PartReadiness::of(readiness.database),
         "node": PartReadiness::of(readiness.node),
     });
-    let body = json!({ "ready": ready, "parts": parts });
+    let body = json!({ "ready": ready, "degraded": degraded, "parts": parts });
     (status, Json(body)).into_response()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use parlor_chat::conversations::{Conversation, MemberRole};
 use parlor_chat::ids::{ConversationId, DeviceId, UserId};
 use parlor_chat::messages::{Message, SentMessage};
 use parlor_chat::presence::PresenceStatus;
@@ -106,6 +107,10 @@ pub struct ConversationResumed {
     pub unread: u64,
     /// Users who are typing in the conversation.
     pub typing: Vec<TypingUser>,
+    /// Version of the members. Load the members again if it differs from the version that you know.
+    pub members_version: u64,
+    /// The conversation as it is now.
+    pub conversation: Conversation,
     /// True if the client missed more than was sent: read further messages with `history`, and further changes by
     /// joining with this `rev` as `afterRev`.
     pub has_more: bool,
@@ -168,6 +173,22 @@ pub struct ReceiptUpdate {
     pub user_id: UserId,
     /// `seq` of the last delivered or read message.
     pub seq: u64,
+}
+
+/// A member of a conversation was added, removed or got another role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberUpdate {
+    /// Id of the conversation.
+    pub conversation_id: ConversationId,
+    /// Id of the user.
+    pub user_id: UserId,
+    /// Role of the member; absent if the user was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<MemberRole>,
+    /// Version of the members after the change. If you know a version more than one below it, you missed a change: load
+    /// the members again.
+    pub members_version: u64,
 }
 
 /// Change of the unread count of a conversation.

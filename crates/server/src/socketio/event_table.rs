@@ -7,8 +7,9 @@
 use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::api::operation::{Operation, OperationInfo};
 use parlor_chat::conversations::{
-    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
-    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
+    Conversation, CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember,
+    JoinConversation, LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember,
+    UpdateConversation,
 };
 use parlor_chat::limits::CheckLimit;
 use parlor_chat::messages::{
@@ -31,8 +32,8 @@ use utoipa::ToSchema;
 
 use super::bodies::{
     ConnectErrorBody, ConversationRef, ConversationResumed, EmptyObject, ErrorAck, Handshake,
-    MessageReply, ReceiptUpdate, RefreshSession, SessionClosed, SetPresenceStatus, TypingRequest,
-    UnreadUpdate,
+    MemberUpdate, MessageReply, ReceiptUpdate, RefreshSession, SessionClosed, SetPresenceStatus,
+    TypingRequest, UnreadUpdate,
 };
 use super::dispatch::{EventHandler, run_rate_limited, run_unlimited};
 use super::type_schema::TypeSchema;
@@ -122,6 +123,10 @@ pub static SERVER_EVENTS: &[ServerEvent] = &[
     server_event::<UnreadUpdate>("unread", "The unread count of a conversation changed; sent to all sockets of the user"),
     server_event::<ConversationRef>("conversation:added", "The user became a member of a conversation; sent to all sockets of the user"),
     server_event::<ConversationRef>("conversation:removed", "The user is no longer a member of a conversation, or it was deleted; its live events have ended"),
+    server_event::<Conversation>("conversation:updated", "Title, `open`, `history` or priority of a conversation changed; sent to all sockets of its members, above `unread.fanout_limit` members only to sockets that joined it"),
+    server_event::<MemberUpdate>("member:added", "A user became a member of a joined conversation"),
+    server_event::<MemberUpdate>("member:updated", "A member of a joined conversation got another role"),
+    server_event::<MemberUpdate>("member:removed", "A user is no longer a member of a joined conversation"),
     server_event::<ConversationResumed>("conversation:resumed", "A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow"),
     server_event::<SessionClosed>("session:closed", "The server closes the connection right after this event"),
 ];

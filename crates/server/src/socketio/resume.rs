@@ -97,6 +97,8 @@ async fn resume_conversation(
         rev: reply.rev,
         unread: reply.unread,
         typing: reply.typing,
+        members_version: reply.members_version,
+        conversation: reply.conversation,
         has_more: reply.has_more,
     };
     let frame = gateway.encode_recoverable_event("conversation:resumed", &encode_json(&resumed));

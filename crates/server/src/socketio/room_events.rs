@@ -1,11 +1,12 @@
 //! Sends the live events of a conversation to the sockets that have joined it.
 
+use parlor_chat::conversations::MemberChange;
 use parlor_chat::ids::UserId;
 use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
 use parlor_chat::unread::ReceiptKind;
 use parlor_socketio::EncodedEvent;
 
-use super::bodies::ReceiptUpdate;
+use super::bodies::{MemberUpdate, ReceiptUpdate};
 use super::encode_json;
 use super::rooms::{EventPosition, JoinedConversation};
 
@@ -14,6 +15,15 @@ const fn change_event_name(deleted: bool) -> &'static str {
     match deleted {
         true => "message:deleted",
         false => "message:edited",
+    }
+}
+
+/// Name of the event for a changed member.
+const fn member_event_name(change: &MemberChange) -> &'static str {
+    match (change.role, change.joined) {
+        (None, _) => "member:removed",
+        (Some(_), true) => "member:added",
+        (Some(_), false) => "member:updated",
     }
 }
 
@@ -66,12 +76,35 @@ impl ConversationSubscriber for JoinedConversation {
                 let frame = EncodedEvent::new("typing", &encode_json(change));
                 sockets.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
             }
-            // A service needs no membership.
-            ConversationEvent::MembersChanged { left, .. } if !left.is_empty() => self
-                .remove_sockets_deferred(&mut sockets, |it| {
-                    !it.is_service && left.contains(&it.device.user)
-                }),
-            ConversationEvent::MembersChanged { .. } => {}
+            ConversationEvent::MembersChanged {
+                members_version,
+                members,
+            } => {
+                // The sockets of a removed member leave first; a service needs no membership.
+                let has_left = |user: &UserId| {
+                    let mut members = members.iter();
+                    members.any(|it| it.role.is_none() && it.user_id == *user)
+                };
+                if members.iter().any(|it| it.role.is_none()) {
+                    self.remove_sockets_deferred(&mut sockets, |it| {
+                        !it.is_service && has_left(&it.device.user)
+                    });
+                }
+                for change in *members {
+                    let json = encode_json(&MemberUpdate {
+                        conversation_id: self.id.clone(),
+                        user_id: change.user_id.clone(),
+                        role: change.role,
+                        members_version: *members_version,
+                    });
+                    let name = member_event_name(change);
+                    let frame = self.gateway.encode_recoverable_event(name, &json);
+                    sockets.broadcast(EventPosition::Unordered, &frame, None);
+                }
+            }
+            ConversationEvent::ConversationUpdated { json } => {
+                send("conversation:updated", EventPosition::Unordered, json);
+            }
             ConversationEvent::ConversationDeleted => {
                 self.remove_sockets_deferred(&mut sockets, |_| true);
             }

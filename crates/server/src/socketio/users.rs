@@ -154,6 +154,20 @@ impl ConnectedUser {
         }
     }
 
+    /// Sends an updated conversation to the sockets that have not joined it. The others get it from the conversation.
+    fn send_conversation_updated(&self, conversation: &ConversationId, json: &[u8]) {
+        let sockets = self.sockets();
+        let joined = |it: &GatewaySocket| it.state().mutable.lock().joined.contains(conversation);
+        let mut frame = None;
+        for socket in sockets.iter().filter(|it| !joined(it)) {
+            let frame = frame.get_or_insert_with(|| {
+                self.gateway
+                    .encode_recoverable_event("conversation:updated", json)
+            });
+            socket.send(frame);
+        }
+    }
+
     /// True if a socket of the user has joined the conversation.
     fn has_joined(&self, conversation: &ConversationId) -> bool {
         let sockets = self.sockets.lock();
@@ -241,6 +255,9 @@ impl UserSubscriber for ConnectedUser {
                 joined: true,
             } => self.notify_added(conversation),
             UserEvent::MembershipChanged { conversation, .. } => self.notify_removed(conversation),
+            UserEvent::ConversationUpdated { conversation, json } => {
+                self.send_conversation_updated(conversation, json);
+            }
             UserEvent::EventsMaybeLost => {
                 if !self.recount_queued.swap(true, Ordering::AcqRel) {
                     let task = DeferredTask::ResendUnreadCounts(self.user.clone());

@@ -115,7 +115,7 @@ async fn serve_continues_when_stdout_is_closed() {
 }
 
 #[tokio::test]
-async fn readiness_follows_the_availability_of_redis() {
+async fn a_node_without_redis_is_degraded_and_strictly_not_ready() {
     let mut redis = Redis::start().await;
     let mut node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
@@ -123,14 +123,27 @@ async fn readiness_follows_the_availability_of_redis() {
         .await;
     becomes(&node, 200).await;
     redis.kill9();
-    let reason = becomes(&node, 503).await["parts"]["store"]["reason"].clone();
+    let degraded = eventually("the node is degraded", async || {
+        let (status, answer) = get(&node.http_url(), "/readyz").await.unwrap();
+        assert_eq!(status, 200, "{answer}");
+        (answer["degraded"] == true).then_some(answer)
+    })
+    .await;
+    assert_eq!(degraded["ready"], true);
+    let reason = &degraded["parts"]["store"]["reason"];
     assert!(
         reason.as_str().is_some_and(|reason| !reason.is_empty()),
         "{reason}"
     );
+    let (status, strict) = get(&node.http_url(), "/readyz?strict").await.unwrap();
+    assert_eq!((status, &strict["ready"]), (503, &false.into()), "{strict}");
     assert_eq!(get(&node.http_url(), "/healthz").await.unwrap().0, 200);
     redis.restart().await;
-    becomes(&node, 200).await;
+    eventually("the node is not degraded", async || {
+        let (status, answer) = get(&node.http_url(), "/readyz?strict").await.unwrap();
+        status == 200 && answer["degraded"] == false
+    })
+    .await;
     assert_eq!(
         node.terminate_and_wait().await.code(),
         Some(0),
@@ -140,17 +153,25 @@ async fn readiness_follows_the_availability_of_redis() {
 }
 
 #[tokio::test]
-async fn a_hanging_redis_makes_the_node_unready_within_the_timeout() {
+async fn a_hanging_redis_degrades_the_node_within_the_timeout() {
     let mut redis = Redis::start().await;
     let node = ServerProcess::parlor_serve(PARLOR)
         .env("PARLOR_STORE__URL", redis.url())
         .env("PARLOR_STORE__TIMEOUT", "200ms");
     let node = node.start().await;
     becomes(&node, 200).await;
-    redis.pause();
-    becomes(&node, 503).await;
-    redis.resume();
-    becomes(&node, 200).await;
+    for (degraded, change) in [
+        (true, Redis::pause as fn(&mut Redis)),
+        (false, Redis::resume),
+    ] {
+        change(&mut redis);
+        eventually("readiness follows", async || {
+            let (status, answer) = get(&node.http_url(), "/readyz").await.unwrap();
+            assert_eq!(status, 200, "{answer}");
+            answer["degraded"] == degraded
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

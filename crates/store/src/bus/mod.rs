@@ -135,6 +135,14 @@ impl Bus {
             .await
     }
 
+    /// Passes a payload to the sharded listeners of a channel on this node, as if it had been published. No other node
+    /// gets it, and the store need not be available.
+    pub fn deliver_locally(&self, channel: impl AsRef<[u8]>, payload: Bytes) {
+        let kind = self.sharded_topic_kind();
+        let registry = &self.inner.registry;
+        registry.deliver(kind, channel.as_ref(), None, payload);
+    }
+
     /// Command with which scripts publish to sharded channels: `SPUBLISH` on a Cluster since Redis 7, otherwise
     /// `PUBLISH`. Scripts get it as an argument.
     pub fn publish_command(&self) -> &'static str {

@@ -13,7 +13,7 @@ use crate::unread::count;
 
 const SELECT_CONVERSATION_LIST: &str = "
     SELECT c.id, c.kind, c.title, c.pair, c.open, c.history, c.priority, c.created_by, c.created_at, c.last_seq, c.last_at,
-        c.rev, c.members_version, c.member_count, m.role, m.badge_seq, m.own_after, m.muted_until,
+        c.rev, c.members_version, c.member_count, c.version, m.role, m.badge_seq, m.own_after, m.muted_until,
         (SELECT COUNT(*) FROM mentions t
             WHERE t.user_id = m.user_id AND t.conversation_id = m.conversation_id AND t.seq > m.badge_seq) AS mentions,
         l.id AS message_id, l.seq AS message_seq, l.sender_id, l.sender_role, l.content, l.metadata, l.client_id,

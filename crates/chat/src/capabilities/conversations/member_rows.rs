@@ -229,9 +229,9 @@ pub(super) async fn insert(
             row.push_bind(to_db_integer(now.as_millis()));
             row.push_bind(seq);
             row.push_bind(version);
-            // Earlier messages count as delivered and read, and not as unread.
-            row.push_bind(seq);
-            row.push_bind(seq);
+            // Earlier messages are not unread, but a receipt exists only if a client of the member sent it.
+            row.push_bind(0_i64);
+            row.push_bind(0_i64);
             row.push_bind(seq);
         });
         rows.build().execute(c).await?;

@@ -35,6 +35,7 @@ mod outbox;
 mod participants;
 mod permissions;
 mod publish;
+mod publish_update;
 mod rows;
 mod update;
 mod validate;
@@ -49,6 +50,7 @@ use crate::context::ChatContext;
 use crate::database::{self, Database};
 use crate::ids::ConversationId;
 use crate::presence::Presence;
+use crate::retry_queue::RetryQueue;
 use crate::unread::Unread;
 
 pub(crate) use self::member_rows::MemberRow;
@@ -57,8 +59,8 @@ pub(crate) use self::model::{
 };
 
 pub use self::model::{
-    Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberRole,
-    SupportPriority,
+    Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberChange,
+    MemberRole, SupportPriority,
 };
 pub use self::operations::{
     ConversationList, CreateConversation, CreatedConversation, DeleteConversation,
@@ -80,6 +82,7 @@ pub struct Conversations {
     membership_loads: MembershipLoads,
     participant_cache: ParticipantCache,
     outbox: MembershipOutbox,
+    unpublished_updates: RetryQueue<ConversationId>,
 }
 
 /// Repeats a transaction after a conflict with another one.
@@ -121,6 +124,7 @@ impl Conversations {
             membership_loads: MembershipLoads::default(),
             participant_cache: ParticipantCache::default(),
             outbox: MembershipOutbox::default(),
+            unpublished_updates: RetryQueue::default(),
         }
     }
 

@@ -126,6 +126,12 @@ pub struct Conversation {
     pub rev: u64,
     /// Number of members.
     pub member_count: u64,
+    /// Version of the members; increases with every change of members. Load the members again if it differs from the
+    /// version that you know.
+    pub members_version: u64,
+    /// Version of the conversation; increases with every change of `title`, `open`, `history` or `priority`. Of two
+    /// states of a conversation, the one with the higher `version` is newer.
+    pub version: u64,
 }
 
 impl From<ConversationRow> for Conversation {
@@ -143,6 +149,8 @@ impl From<ConversationRow> for Conversation {
             last_at: Timestamp(row.last_at).to_iso8601(),
             rev: row.rev,
             member_count: row.member_count,
+            members_version: row.members_version,
+            version: row.version,
         }
     }
 }
@@ -241,18 +249,31 @@ pub(crate) struct MembersChangedFrame {
     pub(crate) members_version: u64,
     pub(crate) deleted: bool,
     /// Empty if the result of a change is not known: receivers must read the members again.
-    pub(crate) members: Vec<MemberChangeEntry>,
+    pub(crate) members: Vec<MemberChange>,
 }
 
-#[derive(Serialize, Deserialize)]
+/// Change of one member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MemberChangeEntry {
-    pub(crate) user_id: UserId,
-    /// `None` if the user left.
-    pub(crate) role: Option<MemberRole>,
+pub struct MemberChange {
+    /// Id of the user.
+    pub user_id: UserId,
+    /// Role of the member; `None` if the user left.
+    pub role: Option<MemberRole>,
     /// True if the user was not a member before.
     #[serde(default)]
-    pub(crate) joined: bool,
+    pub joined: bool,
+}
+
+impl MemberChange {
+    /// The user left.
+    pub(crate) fn left(user_id: UserId) -> Self {
+        Self {
+            user_id,
+            role: None,
+            joined: false,
+        }
+    }
 }
 
 /// Frame on the channel of a user.

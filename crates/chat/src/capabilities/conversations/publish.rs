@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::Conversations;
 use super::model::{
-    MemberChangeEntry, MemberRole, MemberTransition, MembersChangedFrame, MembershipChange,
+    MemberChange, MemberRole, MemberTransition, MembersChangedFrame, MembershipChange,
     MembershipChangedFrame,
 };
 use crate::api::error::{Error, Result};
@@ -34,8 +34,12 @@ impl Conversations {
         BackgroundTasks::new(vec![BackgroundTask::spawn_periodic(
             self,
             OUTBOX_RETRY_INTERVAL,
-            "publish pending member changes",
-            |conversations| async move { conversations.retry_outbox().await },
+            "publish pending changes of conversations",
+            |conversations| async move {
+                let (members, updates) =
+                    tokio::join!(conversations.retry_outbox(), conversations.retry_updates());
+                members.and(updates)
+            },
         )])
     }
 
@@ -150,7 +154,7 @@ impl MembershipChange {
     pub(super) fn members_changed_frame(&self) -> Vec<u8> {
         let named = self.users.iter().take(MAX_NAMED_IN_FRAME);
         let members = named.filter_map(|(user_id, transition)| {
-            Some(MemberChangeEntry {
+            Some(MemberChange {
                 user_id: user_id.clone(),
                 role: transition.published_role()?,
                 joined: matches!(transition, MemberTransition::Joined(_)),

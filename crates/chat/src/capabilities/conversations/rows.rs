@@ -54,6 +54,9 @@ pub struct ConversationRow {
     /// Number of members.
     #[sqlx(try_from = "i64")]
     pub member_count: u64,
+    /// Increases with every change of title, open, history or priority.
+    #[sqlx(try_from = "i64")]
+    pub version: u64,
 }
 
 impl ConversationRow {
@@ -88,7 +91,7 @@ macro_rules! with_columns {
         concat!(
             $before,
             " id, kind, title, pair, open, history, priority, created_by, created_at, last_seq, last_at, rev,
-                members_version, member_count ",
+                members_version, member_count, version ",
             $after
         )
     };
@@ -116,7 +119,7 @@ const ADJUST_MEMBER_COUNT: &str = with_columns!(
 );
 const UPDATE_CONVERSATION_FIELDS: &str = with_columns!(
     "UPDATE conversations SET title = COALESCE($2, title), open = COALESCE($3, open),
-        history = COALESCE($4, history), priority = COALESCE($5, priority)
+        history = COALESCE($4, history), priority = COALESCE($5, priority), version = version + 1
     WHERE id = $1 RETURNING",
     ""
 );

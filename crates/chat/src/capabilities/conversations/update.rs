@@ -9,6 +9,7 @@ use super::validate::validate_patch;
 use super::{Conversations, member_rows, retry_on_conflict};
 use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
+use crate::background::log_failure;
 use crate::ids::ConversationId;
 
 impl Conversations {
@@ -42,7 +43,13 @@ impl Conversations {
         let row = rows::update_fields(&mut tx, id, patch).await?;
         let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
         permissions::require_manager(self.caller_role(&mut tx, caller, id).await?)?;
+        let retry_guard = self.unpublished_updates.guard([id.clone()]);
         tx.commit().await?;
+        let published = self.publish_update(&row).await;
+        log_failure("publish an updated conversation", &published);
+        if published.is_ok() {
+            retry_guard.complete();
+        }
         Ok(row)
     }
 

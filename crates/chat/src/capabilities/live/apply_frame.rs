@@ -10,9 +10,8 @@ use serde::de::IgnoredAny;
 use super::conversation_feed::{ConversationFeed, FeedState};
 use super::model::ConversationEvent;
 use crate::bus::frame::{BusFrame, BusFrameKind};
-use crate::conversations::MembersChangedFrame;
-use crate::ids::UserId;
-use crate::messages::decode_message_frame;
+use crate::conversations::{MemberChange, MembersChangedFrame};
+use crate::messages::{decode_message_frame, decode_unpublished_frame};
 use crate::typing;
 use crate::unread::ReceiptChange;
 
@@ -40,6 +39,8 @@ impl ConversationFeed {
         let outcome = match kind {
             BusFrameKind::MessageCreated => self.apply_created(state, body),
             BusFrameKind::MessageChanged => self.apply_changed(state, body),
+            BusFrameKind::UnpublishedMessage => self.apply_unpublished(state, body),
+            BusFrameKind::ConversationUpdated => self.apply_conversation_updated(state, body),
             BusFrameKind::Receipt => self.apply_receipt(body),
             BusFrameKind::MembersChanged => self.apply_members_changed(state, body),
             BusFrameKind::Typing => typing::decode_typing_frame(body).map(|typer| {
@@ -67,6 +68,16 @@ impl ConversationFeed {
         }
         self.deliver_message(state, seq, rev, json);
         Some(FrameOutcome::Handled)
+    }
+
+    /// Applies a message that this node has committed and the store has not published. Without the store, changes of
+    /// members on other nodes do not arrive, so the members are read from the rows before the message is delivered.
+    fn apply_unpublished(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
+        let (members_version, body) = decode_unpublished_frame(body)?;
+        match members_version > state.members_version {
+            true => Some(FrameOutcome::GapBefore),
+            false => self.apply_created(state, body),
+        }
     }
 
     /// Delivers a message if it is the next one; drops any other message.
@@ -155,14 +166,9 @@ impl ConversationFeed {
             state.members_version = 0;
             return Some(FrameOutcome::NeedsResync);
         }
-        let members_are_named = !members.is_empty();
-        let joined = members.iter().filter(|it| it.joined);
-        let joined: Vec<UserId> = joined.map(|it| it.user_id.clone()).collect();
-        let left = members.into_iter().filter(|it| it.role.is_none());
-        let left: Vec<UserId> = left.map(|it| it.user_id).collect();
         state.members_version = members_version;
-        self.deliver_members_changed(members_version, &joined, &left);
-        if members_are_named && members_version == known + 1 {
+        self.deliver_members_changed(state, members_version, &members);
+        if !members.is_empty() && members_version == known + 1 {
             return Some(FrameOutcome::Handled);
         }
         // The frame does not name its members, or a version before it is missing.
@@ -170,21 +176,50 @@ impl ConversationFeed {
         Some(FrameOutcome::NeedsResync)
     }
 
-    /// Delivers who joined and who left, if the lists are not empty.
+    /// Delivers changes of members, if there are any.
     pub(super) fn deliver_members_changed(
         &self,
+        state: &mut FeedState,
         members_version: u64,
-        joined: &[UserId],
-        left: &[UserId],
+        members: &[MemberChange],
     ) {
-        if !joined.is_empty() || !left.is_empty() {
+        if !members.is_empty() {
+            state.announced_members_version = state.announced_members_version.max(members_version);
             self.subscriber
                 .on_event(&ConversationEvent::MembersChanged {
                     members_version,
-                    joined,
-                    left,
+                    members,
                 });
         }
+    }
+
+    fn apply_conversation_updated(
+        &self,
+        state: &mut FeedState,
+        body: &[u8],
+    ) -> Option<FrameOutcome> {
+        let Versions {
+            version,
+            members_version,
+        } = serde_json::from_slice(body).ok()?;
+        if version > state.conversation_version {
+            self.deliver_conversation_updated(state, version, members_version, body);
+        }
+        Some(FrameOutcome::Handled)
+    }
+
+    /// Delivers the current state of the conversation.
+    pub(super) fn deliver_conversation_updated(
+        &self,
+        state: &mut FeedState,
+        version: u64,
+        members_version: u64,
+        json: &[u8],
+    ) {
+        state.conversation_version = version;
+        state.announced_members_version = state.announced_members_version.max(members_version);
+        self.subscriber
+            .on_event(&ConversationEvent::ConversationUpdated { json });
     }
 
     /// Marks the feed as deleted and delivers that.
@@ -193,6 +228,14 @@ impl ConversationFeed {
         self.subscriber
             .on_event(&ConversationEvent::ConversationDeleted);
     }
+}
+
+/// The versions in the JSON of a conversation.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Versions {
+    version: u64,
+    members_version: u64,
 }
 
 /// The fields of a message that show whether it was changed.

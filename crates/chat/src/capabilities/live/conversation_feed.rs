@@ -56,6 +56,10 @@ pub(super) struct FeedState {
     pub(super) revisions: RevisionCursor,
     /// Version of the members that was delivered last; 0 if member changes may be missing.
     pub(super) members_version: u64,
+    /// Highest version of the members that an event carried.
+    pub(super) announced_members_version: u64,
+    /// Version of the conversation that was delivered last.
+    pub(super) conversation_version: u64,
     pub(super) typers: BTreeMap<UserId, TypingUser>,
     /// Frames that wait for a resync. `None` while the feed streams.
     pub(super) held_frames: Option<Box<HeldFrames>>,
@@ -99,6 +103,8 @@ impl FeedState {
             last_seq_at_open: 0,
             revisions: RevisionCursor::default(),
             members_version: 0,
+            announced_members_version: 0,
+            conversation_version: 0,
             typers: BTreeMap::new(),
             held_frames: Some(Box::default()),
             is_deleted: false,

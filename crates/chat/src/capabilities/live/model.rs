@@ -4,6 +4,7 @@
 //! 1. A subscriber must not block or wait, because it is called on the task that reads the bus or under the lock of a
 //!    feed. It may drop its own subscription or any other one.
 
+use crate::conversations::MemberChange;
 use crate::ids::{ConversationId, UserId};
 use crate::typing::TypingChange;
 use crate::unread::ReceiptChange;
@@ -60,14 +61,20 @@ pub enum ConversationEvent<'a> {
     ReceiptMoved(&'a ReceiptChange),
     /// A member types, still types, or stopped. Each stop is delivered once.
     TypingChanged(&'a TypingChange),
-    /// Members joined or left. Ordered with the messages: a leave is delivered before messages the user must not see.
+    /// Members joined, left or got another role. Ordered with the messages: a leave is delivered before messages that the
+    /// user must not see. If frames were lost, only those who left are known; `ConversationUpdated` then follows with the
+    /// new version of the members.
     MembersChanged {
         /// Version of the members after the change.
         members_version: u64,
-        /// Users who joined. Users whose frame was lost are not in the list.
-        joined: &'a [UserId],
-        /// Users who left.
-        left: &'a [UserId],
+        /// The changes.
+        members: &'a [MemberChange],
+    },
+    /// Title, `open`, `history` or priority of the conversation changed, or members changed and the changes are not
+    /// known.
+    ConversationUpdated {
+        /// The [`Conversation`](crate::conversations::Conversation) as JSON.
+        json: &'a [u8],
     },
     /// The conversation was deleted. No event follows.
     ConversationDeleted,
@@ -91,6 +98,14 @@ pub enum UserEvent<'a> {
         conversation: ConversationId,
         /// True if the user is a member now.
         joined: bool,
+    },
+    /// Title, `open`, `history` or priority of a conversation changed. Can be delivered twice, and late: its `version`
+    /// shows which state is newer. Not delivered for conversations above the fan-out limit.
+    ConversationUpdated {
+        /// Id of the conversation.
+        conversation: ConversationId,
+        /// The [`Conversation`](crate::conversations::Conversation) as JSON.
+        json: &'a [u8],
     },
     /// Events may have been lost; the client should load its state again.
     EventsMaybeLost,

@@ -1,9 +1,10 @@
 //! Resync: reads from the database what a conversation feed has missed.
 //!
 //! Invariants:
-//! 1. Events are delivered in this order: members who left, changes by `rev`, messages by `seq`, then the held frames.
-//!    The conversation head is read first. A message with a revision above that of the head was changed meanwhile; then
-//!    the resync starts again, because other changes may be missing from what was read.
+//! 1. Events are delivered in this order: members who left, the conversation if it has changed, changes by `rev`,
+//!    messages by `seq`, then the held frames. The row of the conversation is read first. A message with a revision
+//!    above that of the row was changed meanwhile; then the resync starts again, because other changes may be missing
+//!    from what was read.
 //! 2. The resync repeats until nothing is missing or the subscription is dropped. If the database is unavailable, it
 //!    retries with increasing delays.
 //! 3. If frames were lost, all receipts of a conversation with up to `MAX_MEMBERS_FOR_RECEIPT_RESYNC` members are
@@ -14,13 +15,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::time::sleep;
 
 use super::conversation_feed::{ConversationFeed, FeedState};
 use super::revision_cursor::RevisionCursor;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
-use crate::messages::{ConversationHead, Message};
+use crate::conversations::{Conversation, ConversationRow, MemberChange};
 use crate::unread::{ReadReceipt, ReceiptChange, ReceiptKind};
 
 /// Maximum number of feeds of a node that resync at the same time.
@@ -70,15 +72,17 @@ impl ConversationFeed {
         // Read before the head: a later message is delivered when its frame arrives, or by a resync if the frame is
         // lost.
         let applied_seq = messages.applied_seq(&self.conversation).await?;
-        let head = messages.head(&self.conversation).await?;
-        let head = head.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
+        let row = self.read_conversation().await?;
+        let row = row.ok_or_else(|| Error::NotAMember(self.conversation.clone()))?;
         let typers = self.live.typing.typing_users(&self.conversation).await?;
         let now = self.live.ctx.now();
         let mut state = self.state.lock();
-        state.delivered_through = applied_seq.unwrap_or(head.last_seq);
-        state.last_seq_at_open = head.last_seq;
-        state.revisions = RevisionCursor::new(head.rev);
-        state.members_version = head.members_version;
+        state.delivered_through = applied_seq.unwrap_or(row.last_seq);
+        state.last_seq_at_open = row.last_seq;
+        state.revisions = RevisionCursor::new(row.rev);
+        state.members_version = row.members_version;
+        state.announced_members_version = row.members_version;
+        state.conversation_version = row.version;
         for mut typer in typers {
             // Clients load the current typers themselves, so the feed only delivers when these typers stop.
             typer.until = typer.until.min(now.saturating_add(self.live.typing_ttl()));
@@ -91,13 +95,18 @@ impl ConversationFeed {
         Ok(())
     }
 
+    async fn read_conversation(&self) -> Result<Option<ConversationRow>> {
+        let conversations = &self.live.conversations;
+        conversations.find_conversation(&self.conversation).await
+    }
+
     /// Runs one resync attempt: delivers the missing events and the held frames. False if events are still missing.
     async fn resync_once(&self) -> Result<bool> {
         let _permit = self.live.resync_permits.acquire().await;
         if let Some(held) = &mut self.state.lock().held_frames {
             held.resync_again = false;
         }
-        let Some(head) = self.live.messages.head(&self.conversation).await? else {
+        let Some(row) = self.read_conversation().await? else {
             let mut state = self.state.lock();
             if self.is_active(&state) {
                 self.deliver_deleted(&mut state);
@@ -105,27 +114,35 @@ impl ConversationFeed {
             state.held_frames = None;
             return Ok(true);
         };
-        self.resync_members(&head).await?;
-        self.resync_changes(&head).await?;
-        if !self.resync_messages(&head).await? {
+        let announced = self.state.lock().announced_members_version;
+        self.resync_members(&row).await?;
+        self.resync_conversation(&row, announced);
+        self.resync_changes(&row).await?;
+        if !self.resync_messages(&row).await? {
             return Ok(false);
         }
-        self.resync_receipts(&head).await?;
-        let typers = self.live.typing.typing_users(&self.conversation).await?;
+        self.resync_receipts(&row).await?;
+        let typers = match self.live.typing.typing_users(&self.conversation).await {
+            // The known indicators expire by themselves, and the resync after the outage reads them again.
+            Err(error) if error.is_store_unavailable() => None,
+            typers => Some(typers?),
+        };
         let mut state = self.state.lock();
         if !self.is_active(&state) {
             state.held_frames = None;
             return Ok(true);
         }
-        self.replace_typers(&mut state, typers, self.live.ctx.now());
+        if let Some(typers) = typers {
+            self.replace_typers(&mut state, typers, self.live.ctx.now());
+        }
         Ok(self.drain_held(&mut state))
     }
 
     /// Delivers which of the users that this node shows the conversation to have left it.
-    async fn resync_members(&self, head: &ConversationHead) -> Result<()> {
+    async fn resync_members(&self, row: &ConversationRow) -> Result<()> {
         let users = {
             let state = self.state.lock();
-            if state.members_version == head.members_version || !self.is_active(&state) {
+            if state.members_version == row.members_version || !self.is_active(&state) {
                 return Ok(());
             }
             self.subscriber.users()
@@ -136,24 +153,37 @@ impl ConversationFeed {
             .await?;
         let mut state = self.state.lock();
         if self.is_active(&state) {
-            state.members_version = head.members_version;
-            self.deliver_members_changed(head.members_version, &[], &left);
+            state.members_version = row.members_version;
+            let left: Vec<_> = left.into_iter().map(MemberChange::left).collect();
+            self.deliver_members_changed(&mut state, row.members_version, &left);
         }
         Ok(())
     }
 
+    /// Delivers the conversation if it has changed, or if members have changed and the changes are not known.
+    fn resync_conversation(&self, row: &ConversationRow, announced_members_version: u64) {
+        let mut state = self.state.lock();
+        let is_changed = row.version > state.conversation_version
+            || row.members_version > announced_members_version;
+        if is_changed && self.is_active(&state) {
+            let conversation = Conversation::from(row.clone());
+            let json = to_json(&conversation);
+            self.deliver_conversation_updated(&mut state, row.version, row.members_version, &json);
+        }
+    }
+
     /// Delivers the changes since the last delivered revision, including changes of messages that are not delivered
     /// yet.
-    async fn resync_changes(&self, head: &ConversationHead) -> Result<()> {
+    async fn resync_changes(&self, row: &ConversationRow) -> Result<()> {
         let mut rev = self.state.lock().revisions.delivered_rev();
-        while rev < head.rev {
+        while rev < row.rev {
             let messages = &self.live.messages;
-            let page = messages.changed_messages_through(&self.conversation, rev, head.last_seq);
+            let page = messages.changed_messages_through(&self.conversation, rev, row.last_seq);
             let page = page.await?;
             let Some(last) = page.last() else { break };
             rev = last.rev;
             let mut state = self.state.lock();
-            for message in page.iter().filter(|it| it.rev <= head.rev) {
+            for message in page.iter().filter(|it| it.rev <= row.rev) {
                 if !self.is_active(&state) {
                     return Ok(());
                 }
@@ -168,15 +198,15 @@ impl ConversationFeed {
                 }
             }
         }
-        self.state.lock().revisions.advance_after_resync(head.rev);
+        self.state.lock().revisions.advance_after_resync(row.rev);
         Ok(())
     }
 
     /// Delivers the messages after the last delivered one; false if one of them was changed meanwhile.
-    async fn resync_messages(&self, head: &ConversationHead) -> Result<bool> {
+    async fn resync_messages(&self, row: &ConversationRow) -> Result<bool> {
         loop {
             let cursor = self.state.lock().delivered_through;
-            if cursor >= head.last_seq {
+            if cursor >= row.last_seq {
                 return Ok(true);
             }
             let page = self
@@ -189,8 +219,8 @@ impl ConversationFeed {
                 if !self.is_active(&state) {
                     return Ok(true);
                 }
-                if message.rev > head.rev {
-                    return Ok(message.seq > head.last_seq);
+                if message.rev > row.rev {
+                    return Ok(message.seq > row.last_seq);
                 }
                 self.deliver_message(&mut state, message.seq, message.rev, &to_json(message));
             }
@@ -202,7 +232,7 @@ impl ConversationFeed {
     }
 
     /// Delivers the receipts of all members if receipts may have been lost and the conversation is small.
-    async fn resync_receipts(&self, head: &ConversationHead) -> Result<()> {
+    async fn resync_receipts(&self, row: &ConversationRow) -> Result<()> {
         let receipts_lost = |state: &FeedState| {
             state
                 .held_frames
@@ -210,7 +240,7 @@ impl ConversationFeed {
                 .is_some_and(|held| held.receipts_lost)
         };
         if !receipts_lost(&self.state.lock())
-            || head.member_count > u64::from(MAX_MEMBERS_FOR_RECEIPT_RESYNC)
+            || row.member_count > u64::from(MAX_MEMBERS_FOR_RECEIPT_RESYNC)
         {
             return Ok(());
         }
@@ -253,6 +283,6 @@ impl ConversationFeed {
     }
 }
 
-fn to_json(message: &Message) -> Vec<u8> {
-    serde_json::to_vec(message).expect("a message can be serialized as JSON")
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("messages and conversations can be serialized as JSON")
 }

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use parlor_store::{BusEvent, BusListener};
+use serde::Deserialize;
 use smallvec::SmallVec;
 
 use super::model::{UserEvent, UserSubscriber};
 use crate::bus::frame::{BusFrame, BusFrameKind};
 use crate::conversations::MembershipChangedFrame;
-use crate::ids::UserId;
+use crate::ids::{ConversationId, UserId};
 
 /// Feed of one user for one subscription.
 pub(super) struct UserFeed {
@@ -51,11 +52,26 @@ impl UserFeed {
                     });
                 }
             }
+            BusFrame::Known(BusFrameKind::ConversationUpdated, json) => {
+                let Ok(updated) = serde_json::from_slice::<UpdatedConversation>(json) else {
+                    return false;
+                };
+                self.deliver(&UserEvent::ConversationUpdated {
+                    conversation: updated.id,
+                    json,
+                });
+            }
             BusFrame::Known(..) | BusFrame::UnknownKind => {}
             BusFrame::UnknownVersion => return false,
         }
         true
     }
+}
+
+/// The id in the JSON of a conversation.
+#[derive(Deserialize)]
+struct UpdatedConversation {
+    id: ConversationId,
 }
 
 impl BusListener for UserFeed {

@@ -10,29 +10,31 @@
 //! applied, or APPLY_WAIT_TIMEOUT is over ──▶ reply to the senders; applying continues after a timeout
 //! applied, but a cache is missing        ──▶ refill_missing_caches
 //! error of the store or the database     ──▶ retry queue ──▶ apply_unapplied, every second
+//! error or timeout                       ──▶ the feeds of this node get the messages directly
 //! ```
 //!
 //! Invariants:
 //! 1. The messages of one conversation in one commit are applied together, on their own task, in `seq` order. One
 //!    script call writes list, frames and events; one update of the unread counters covers all members.
-//! 2. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
+//! 2. A message that the store has not published in time reaches the sockets of this node before its sender gets the
+//!    reply.
+//! 3. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
 //!    is committed in both cases. A store update that fails is added to the retry queue.
 
 use std::pin::pin;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::Messages;
 use super::append::{AppendBatch, AppendReply, AppendStatus};
-use super::apply_queue::{ApplyQueue, ApplyTurn};
+use super::apply_queue::ApplyTurn;
 use super::encode::{EncodedMessage, EventParticipants};
+use super::post_commit::ConversationCommit;
 use super::retry::PendingStoreUpdate;
 use super::rows::ConversationHead;
-use super::writer::{CommitObserver, CommittedMessage, PendingReply, WrittenMessage};
+use super::writer::{CommittedMessage, PendingReply, WrittenMessage};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
@@ -41,20 +43,6 @@ use crate::unread::{self, SenderPosition};
 
 /// How long a reply waits for the store after the commit.
 const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Applies messages to the store after their commit.
-pub(super) struct PostCommitApplier {
-    messages: Weak<Messages>,
-    runtime: Handle,
-    queue: Arc<ApplyQueue>,
-}
-
-/// The messages of one conversation in one commit.
-struct ConversationCommit {
-    conversation: ConversationId,
-    turn: ApplyTurn,
-    committed: Vec<CommittedMessage>,
-}
 
 /// New messages of one conversation and one commit, encoded for the store.
 struct EncodedCommit {
@@ -69,57 +57,8 @@ struct EncodedCommit {
 /// Senders that wait for a reply, and their replies.
 type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
 
-impl PostCommitApplier {
-    pub(super) fn new(messages: &Weak<Messages>) -> Arc<Self> {
-        Arc::new(Self {
-            messages: Weak::clone(messages),
-            runtime: Handle::current(),
-            queue: Arc::default(),
-        })
-    }
-}
-
-impl CommitObserver for PostCommitApplier {
-    fn on_committed(&self, mut batch: Vec<CommittedMessage>) {
-        let Some(messages) = self.messages.upgrade() else {
-            return;
-        };
-        // The sort is stable: the messages of one conversation keep their order.
-        batch.sort_by(|a, b| a.row.conversation_id.cmp(&b.row.conversation_id));
-        let mut groups = Vec::<ConversationCommit>::new();
-        for message in batch {
-            let conversation = &message.row.conversation_id;
-            match groups.last_mut() {
-                Some(group) if group.conversation == *conversation => {
-                    group.committed.push(message);
-                }
-                _ => groups.push(ConversationCommit {
-                    conversation: conversation.clone(),
-                    turn: self.queue.enqueue(conversation),
-                    committed: vec![message],
-                }),
-            }
-        }
-        // One spawn from the writer thread wakes the runtime once, however many conversations the commit contains.
-        self.runtime.spawn(async move {
-            for group in groups {
-                let messages = Arc::clone(&messages);
-                tokio::spawn(async move { messages.apply_commit(group).await });
-            }
-        });
-    }
-
-    fn on_commit_unknown(&self, conversation: &ConversationId) {
-        if let Some(messages) = self.messages.upgrade() {
-            messages
-                .retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
-        }
-    }
-}
-
 impl Messages {
-    async fn apply_commit(&self, group: ConversationCommit) {
+    pub(super) async fn apply_commit(&self, group: ConversationCommit) {
         let ConversationCommit {
             conversation,
             turn,
@@ -142,7 +81,8 @@ impl Messages {
     ) {
         let (new, replies) = self.encode_commit(new);
         let applying = self.append_and_count(conversation, &new, turn);
-        let (applied, permits) = reply_when_applied(replies, applying).await;
+        let deliver = || self.deliver_locally(conversation, &new);
+        let (applied, permits) = reply_when_applied(replies, applying, deliver).await;
         match applied {
             Err(_) => self
                 .retry_queue
@@ -157,6 +97,17 @@ impl Messages {
             Ok(_) => {}
         }
         drop(permits);
+    }
+
+    /// Passes messages that the store did not publish to the feeds of this node. When the store publishes them later, the
+    /// feeds drop them by their `seq`.
+    fn deliver_locally(&self, conversation: &ConversationId, new: &EncodedCommit) {
+        let channel = self.ctx.keys().conversation_channel(conversation);
+        for message in &new.encoded {
+            let frame = message.unpublished_frame(new.head.members_version);
+            let bus = self.ctx.store().bus();
+            bus.deliver_locally(channel.as_str(), frame.into());
+        }
     }
 
     fn encode_commit(&self, committed: Vec<CommittedMessage>) -> (EncodedCommit, PendingReplies) {
@@ -296,7 +247,7 @@ impl Messages {
             replies.push(duplicate.into_written());
         }
         let (applied, permits) =
-            reply_when_applied(replies, self.apply_unapplied(conversation)).await;
+            reply_when_applied(replies, self.apply_unapplied(conversation), || {}).await;
         if applied.is_err() {
             self.retry_queue
                 .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
@@ -305,14 +256,19 @@ impl Messages {
     }
 }
 
-/// Waits for the store or the timeout, then replies to all senders. Their in-flight permits are released when the
+/// Waits for the store or the timeout, then replies to all senders. Calls `if_not_applied` before the replies, if the
+/// store has not applied the messages by then. Their in-flight permits are released when the
 /// returned value is dropped.
 async fn reply_when_applied<T>(
     replies: PendingReplies,
     applying: impl Future<Output = Result<T>>,
+    if_not_applied: impl FnOnce(),
 ) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
     let mut applying = pin!(applying);
     let in_time = timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await;
+    if !matches!(in_time, Ok(Ok(_))) {
+        if_not_applied();
+    }
     let replies = replies.into_iter();
     let permits = replies.map(|(reply, written)| reply.send(Ok(written)));
     let permits = permits.collect();

@@ -15,7 +15,9 @@ use crate::ids::{ConversationId, UserId};
 use crate::keys::RecentLayout;
 
 /// Length of the header of a message frame: version, kind, `seq`, `rev`. The JSON of the message follows.
-pub(super) const MESSAGE_FRAME_HEADER_LEN: usize = 18;
+pub(super) const MESSAGE_FRAME_HEADER_LEN: usize = FRAME_HEADER_LEN + 16;
+/// Length of the header of every frame: version, kind.
+const FRAME_HEADER_LEN: usize = 2;
 /// Typical JSON size of a message without its text, in bytes.
 const JSON_OVERHEAD_BYTES: usize = 320;
 
@@ -66,6 +68,15 @@ impl EncodedMessage {
             event_prefix: event_prefix(&message),
         };
         (encoded, message)
+    }
+
+    /// Returns the frame for the feeds of this node, with the `members_version` of the conversation at the commit.
+    pub(super) fn unpublished_frame(&self, members_version: u64) -> Vec<u8> {
+        let message = &self.frame[FRAME_HEADER_LEN..];
+        let mut frame = frame::start_frame(BusFrameKind::UnpublishedMessage, 8 + message.len());
+        frame.extend(members_version.to_be_bytes());
+        frame.extend(message);
+        frame
     }
 
     /// Returns the complete recent list entry.
@@ -120,6 +131,12 @@ impl EventParticipants {
             }
         }
     }
+}
+
+/// Splits the body of an unpublished message into the `members_version` and the body of a message frame.
+pub(crate) fn decode_unpublished_frame(body: &[u8]) -> Option<(u64, &[u8])> {
+    let (members_version, body) = body.split_first_chunk()?;
+    Some((u64::from_be_bytes(*members_version), body))
 }
 
 /// Splits the body of a message frame into `seq`, `rev` and the JSON of the message. `None` if the body is too short.

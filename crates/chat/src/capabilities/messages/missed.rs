@@ -98,15 +98,6 @@ impl Messages {
         rows::last_unchanged_rev(&self.database, conversation, seq).await
     }
 
-    /// Head of a conversation, `None` if it does not exist.
-    pub(crate) async fn head(
-        &self,
-        conversation: &ConversationId,
-    ) -> Result<Option<ConversationHead>> {
-        let read = rows::find_between(&self.database, conversation, 0, 1).await?;
-        Ok(read.map(|it| it.head))
-    }
-
     /// Returns a page of the messages after a `seq`.
     pub(crate) async fn messages_after(
         &self,

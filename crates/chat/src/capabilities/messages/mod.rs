@@ -26,6 +26,7 @@ mod message_row;
 mod missed;
 mod model;
 mod operations;
+mod post_commit;
 mod recent_list;
 mod recover;
 mod retry;
@@ -42,7 +43,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use self::apply::PostCommitApplier;
+use self::post_commit::PostCommitApplier;
 use self::recent_list::NewestMessages;
 use self::recover::RecoveryState;
 use self::retry::PendingStoreUpdate;
@@ -63,6 +64,7 @@ use crate::typing::Typing;
 use crate::unread::Unread;
 
 pub use self::encode::decode_message_frame;
+pub(crate) use self::encode::decode_unpublished_frame;
 pub(crate) use self::message_row::MessageRow;
 pub use self::model::{
     HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
@@ -71,7 +73,6 @@ pub use self::operations::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages,
     SendMessage,
 };
-pub(crate) use self::rows::ConversationHead;
 
 /// Interval of the retry task and the recovery task.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);

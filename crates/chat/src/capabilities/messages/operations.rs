@@ -11,6 +11,7 @@ use crate::api::error::{Error, Result};
 use crate::api::error_code::ErrorCode;
 use crate::api::operation::{CreatesResource, Operation, OperationInfo};
 use crate::chat::Chat;
+use crate::conversations::Conversation;
 use crate::ids::ConversationId;
 use crate::typing::TypingUser;
 
@@ -300,6 +301,10 @@ pub struct JoinReply {
     pub unread: u64,
     /// Users who are typing.
     pub typing: Vec<TypingUser>,
+    /// Version of the members. Load the members again if it differs from the version that you know.
+    pub members_version: u64,
+    /// The conversation as it is now.
+    pub conversation: Conversation,
     /// True if the caller missed more than `missed` contains. Load further messages with `history`, and further changes
     /// with this `rev` as `afterRev`.
     pub has_more: bool,
@@ -327,13 +332,17 @@ impl Operation for CatchUpConversation {
         let missed = messages.read_missed(&conversation, user, self.after_seq, self.after_rev);
         let unread = chat.unread().count_in_conversation(user, &conversation);
         let typing = chat.typing().typing_users(&conversation);
-        let (missed, unread, typing) = tokio::try_join!(missed, unread, typing)?;
+        let row = chat.conversations().find_conversation(&conversation);
+        let (missed, unread, typing, row) = tokio::try_join!(missed, unread, typing, row)?;
+        let row = row.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
         Ok(JoinReply {
             missed: missed.messages,
             last_seq: missed.last_seq,
             rev: missed.rev,
             unread,
             typing,
+            members_version: row.members_version,
+            conversation: row.into(),
             has_more: missed.has_more,
         })
     }

@@ -23,11 +23,11 @@ const RECOVERY_PAGE_SIZE: i64 = 500;
 
 /// State of a conversation row when its messages were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct ConversationHead {
-    pub(crate) last_seq: u64,
-    pub(crate) rev: u64,
-    pub(crate) members_version: u64,
-    pub(crate) member_count: u64,
+pub(super) struct ConversationHead {
+    pub(super) last_seq: u64,
+    pub(super) rev: u64,
+    pub(super) members_version: u64,
+    pub(super) member_count: u64,
 }
 
 /// Message rows together with the head of their conversation, read at the same moment.

@@ -33,10 +33,15 @@ pub enum BusFrameKind {
     SessionClosed = 9,
     /// A new message in a conversation above the fan-out limit. Published on a separate channel of all nodes.
     LargeConversationMessage = 10,
+    /// Title, `open`, `history` or priority of a conversation changed. Published on the channels of the conversation and
+    /// of its members.
+    ConversationUpdated = 11,
+    /// A message was created, and the store did not publish it. Never published: a node passes it to its own feeds.
+    UnpublishedMessage = 12,
 }
 
 impl BusFrameKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Typing,
         Self::DeviceRemoved,
         Self::MessageCreated,
@@ -47,6 +52,8 @@ impl BusFrameKind {
         Self::MembershipChanged,
         Self::SessionClosed,
         Self::LargeConversationMessage,
+        Self::ConversationUpdated,
+        Self::UnpublishedMessage,
     ];
 }
 

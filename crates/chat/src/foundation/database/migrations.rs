@@ -28,6 +28,12 @@ const MIGRATIONS: &[MigrationTexts] = &[
         include_str!("migrations/sqlite/0003_adopted_blocks.sql"),
         include_str!("migrations/postgres/0003_adopted_blocks.sql"),
     ),
+    (
+        4,
+        "receipts and versions",
+        include_str!("migrations/sqlite/0004_receipts_and_versions.sql"),
+        include_str!("migrations/postgres/0004_receipts_and_versions.sql"),
+    ),
 ];
 
 /// Number of the last migration.

@@ -31,7 +31,8 @@ async fn a_group_can_be_created_updated_and_deleted() {
     assert!(is_a_time(&made["createdAt"]) && is_a_time(&made["lastAt"]));
     let expected = json!({
         "id": "lunch", "kind": "group", "title": "Lunch", "open": false, "history": "all", "createdBy": "alice",
-        "createdAt": made["createdAt"], "lastSeq": 0, "lastAt": made["lastAt"], "rev": 0, "memberCount": 2
+        "createdAt": made["createdAt"], "lastSeq": 0, "lastAt": made["lastAt"], "rev": 0, "memberCount": 2,
+        "membersVersion": 1, "version": 0
     });
     assert_eq!(made, expected);
     assert_eq!(request(&bob, "GET", "/lunch").at(&node).await.ok(), made);

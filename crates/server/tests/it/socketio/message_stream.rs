@@ -30,11 +30,12 @@ fn seqs(messages: &[Value]) -> Vec<u64> {
 #[tokio::test]
 async fn a_message_reaches_all_joined_sockets_including_the_senders() {
     let node = embedded().await;
-    create_lunch_group(&node).await;
+    let lunch = create_lunch_group(&node).await;
     let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
     let joined = join(&mut alice, "lunch").await;
     let expected = json!({
-        "ok": true, "missed": [], "lastSeq": 0, "rev": 0, "unread": 0, "typing": [], "hasMore": false
+        "ok": true, "missed": [], "lastSeq": 0, "rev": 0, "unread": 0, "typing": [], "hasMore": false,
+        "membersVersion": 1, "conversation": lunch
     });
     assert_eq!(joined, expected);
     join(&mut bob, "lunch").await;
@@ -403,4 +404,60 @@ async fn each_removal_of_a_member_is_delivered_once() {
             .all(|(name, _)| name != "conversation:removed"),
         "{events:?}"
     );
+}
+
+#[tokio::test]
+async fn changes_of_a_conversation_and_its_members_are_sent() {
+    let node = node_with_group().await;
+    create_lunch_group(&node).await;
+    let (mut alice, mut bob) = (connect(&node, "alice").await, connect(&node, "bob").await);
+    join(&mut alice, "lunch").await;
+    let change = |method: &'static str, path: &'static str, body: Value| {
+        request(&user("alice"), method, path).json(body)
+    };
+    let renamed = change("PATCH", "/lunch", json!({ "title": "Dinner" }));
+    let renamed = renamed.at(&node).await.ok();
+    assert_eq!(renamed["version"], 1);
+    // Bob has not joined: an updated conversation goes to all sockets of its members, each once.
+    for client in [&mut alice, &mut bob] {
+        let updated = next_event_named(client, "conversation:updated").await;
+        assert_eq!(updated, renamed);
+    }
+    change("PUT", "/lunch/members/carol", json!({}))
+        .at(&node)
+        .await
+        .ok();
+    change("PUT", "/lunch/members/carol", json!({ "role": "admin" }))
+        .at(&node)
+        .await
+        .ok();
+    change("DELETE", "/lunch/members/carol", json!({}))
+        .at(&node)
+        .await
+        .ok();
+    for (name, role, version) in [
+        ("member:added", Some("member"), 2),
+        ("member:updated", Some("admin"), 3),
+        ("member:removed", None, 4),
+    ] {
+        let mut expected =
+            json!({ "conversationId": "lunch", "userId": "carol", "membersVersion": version });
+        if let Some(role) = role {
+            expected["role"] = json!(role);
+        }
+        assert_eq!(next_event_named(&mut alice, name).await, expected);
+    }
+    let events = bob.take_queued_events();
+    let for_joined_sockets =
+        |name: &str| name.starts_with("member:") || name == "conversation:updated";
+    assert!(
+        events.iter().all(|(name, _)| !for_joined_sockets(name)),
+        "{events:?}"
+    );
+    // A client that comes back learns the title and the version of the members.
+    let resume = json!({ "token": user("bob"), "resume": { "lunch": 0 } });
+    let mut bob = connect_with_auth(&node, &resume).await;
+    let resumed = next_event_named(&mut bob, "conversation:resumed").await;
+    assert_eq!(resumed["membersVersion"], 4);
+    assert_eq!(resumed["conversation"]["title"], "Dinner");
 }

@@ -30,12 +30,12 @@ local FIRST_KEY, FIRST, WIDTH, MOST = 7, 12, 6, 100
 local FRAME_HEAD = 18
 
 local messages = (#ARGV - FIRST + 1) / WIDTH
-local top, held, rev
+local top, stored_epoch, rev
 local value = redis.call('GET', top_key)
-if value then top, held, rev = string.match(value, '^(%d+)|(%d+)|(%d+)$') end
+if value then top, stored_epoch, rev = string.match(value, '^(%d+)|(%d+)|(%d+)$') end
 top, rev = tonumber(top or 0), tonumber(rev or 0)
 local changed = false
-if held ~= epoch then
+if stored_epoch ~= epoch then
   if start == '' then return { 'COLD', '0', 0, 0 } end
   -- Messages up to a watermark of another epoch were published in that epoch. The last message limits this: the
   -- watermark may be above it.

@@ -12,8 +12,8 @@ local top_key, list = KEYS[1], KEYS[2]
 local epoch, last, read_rev, list_ttl, top_ttl = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local FIRST = 6
 
-local top, held, rev = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
-if held ~= epoch then return 'COLD' end
+local top, stored_epoch, rev = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
+if stored_epoch ~= epoch then return 'COLD' end
 top = tonumber(top)
 if last < top or read_rev < tonumber(rev) then return 'OLD' end
 redis.call('DEL', list)

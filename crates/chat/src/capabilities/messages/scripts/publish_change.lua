@@ -16,8 +16,8 @@ local epoch, seq, rev, frame, entry_end = ARGV[1], tonumber(ARGV[2]), tonumber(A
 local top_ttl, publish, channel, if_unseen = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
 local FRAME_HEAD, MOST = 18, 100
 
-local top, held, seen = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
-if held ~= epoch then return 'COLD' end
+local top, stored_epoch, seen = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
+if stored_epoch ~= epoch then return 'COLD' end
 top = tonumber(top)
 if seq > top then return 'GAP' end
 

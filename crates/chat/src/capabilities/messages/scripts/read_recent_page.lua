@@ -11,8 +11,8 @@
 local top_key, list = KEYS[1], KEYS[2]
 local epoch, before, after, limit, hidden = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local top, held, rev = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
-if held ~= epoch then return {} end
+local top, stored_epoch, rev = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
+if stored_epoch ~= epoch then return {} end
 top = tonumber(top)
 local newest, oldest
 if after then

@@ -49,43 +49,43 @@ local function count(field)
 end
 
 -- Contribution of a field to the total.
-local function share(field)
+local function total_share(field)
   return field and field.counted and count(field) or 0
 end
 
 -- Merges a position of the row into a field. A position of an older membership is ignored, and one of a newer
 -- membership replaces the field. In the same membership the newer badge, the newer mute and the higher top win. The
 -- position of a sender (row.muted is nil) does not change the mute.
-local function placed(old, step)
+local function merge_position(old, row)
   -- The top of a former membership is kept: a message of the new membership can arrive before the membership itself.
-  local top = math.max(step.top, old and old.top or 0)
+  local top = math.max(row.top, old and old.top or 0)
   if old and old.left then
-    if step.joined < old.left then return old end
+    if row.joined < old.left then return old end
     old = nil
   elseif old then
-    if step.joined < old.joined then return old end
-    if step.joined > old.joined then old = nil end
+    if row.joined < old.joined then return old end
+    if row.joined > old.joined then old = nil end
   end
-  local new = old or { joined = step.joined, position = step.position, badge = step.badge, own = step.own, muted = 0, said = 0 }
+  local new = old or { joined = row.joined, position = row.position, badge = row.badge, own = row.own, muted = 0, said = 0 }
   new.top = top
-  if step.position > new.position then
-    new.position, new.badge, new.own = step.position, step.badge, step.own
+  if row.position > new.position then
+    new.position, new.badge, new.own = row.position, row.badge, row.own
   end
-  if step.muted and (step.position > new.said or not old) then
-    new.muted, new.said = step.muted, step.position
+  if row.muted and (row.position > new.said or not old) then
+    new.muted, new.said = row.muted, row.position
   end
   return new
 end
 
 -- Marks the membership as ended. Later updates of this or an older membership are ignored.
-local function gone(old, version, now)
+local function mark_left(old, version, now)
   if old and old.left and old.left >= version then return old end
   if old and old.joined and old.joined > version then return old end
   return { left = version, at = now, top = old and old.top or 0 }
 end
 
 -- Writes a documented counter. The key is deleted at 0.
-local function show(key, number)
+local function write_counter(key, number)
   if number > 0 then
     redis.call('SET', key, int(number))
   else
@@ -94,23 +94,23 @@ local function show(key, number)
 end
 
 -- Value of a documented counter, 0 if it is missing or no number.
-local function shown(key)
+local function read_counter(key)
   local value = redis.pcall('GET', key)
   return type(value) == 'string' and tonumber(value) or 0
 end
 
 -- Changes the documented total by the difference of Parlor's own sum, so that counts of other services stay in it. A
 -- total below the own sum has lost it.
-local function show_total(key, before, after)
-  local total = before == after and shown(key) or redis.pcall('INCRBY', key, int(after - before))
+local function adjust_total(key, before, after)
+  local total = before == after and read_counter(key) or redis.pcall('INCRBY', key, int(after - before))
   if type(total) == 'table' or total < after then
-    show(key, after)
+    write_counter(key, after)
   elseif total == 0 and before ~= after then
     redis.call('DEL', key)
   end
 end
 
-local function tell(publish, channel, head, conversation, number, total)
+local function publish_counts(publish, channel, head, conversation, number, total)
   redis.call(publish, channel,
     head .. '{"conversationId":"' .. conversation .. '","count":' .. int(number) .. ',"total":' .. int(total) .. '}')
 end

@@ -9,8 +9,8 @@
 -- ARGV[5]  receipt frame
 -- Reply    OK
 local key, seq = KEYS[1], ARGV[1]
-local held = redis.pcall('GET', key)
-if type(held) == 'string' and (tonumber(held) or 0) > tonumber(seq) then seq = held end
+local stored = redis.pcall('GET', key)
+if type(stored) == 'string' and (tonumber(stored) or 0) > tonumber(seq) then seq = stored end
 redis.call('SET', key, seq, 'PX', ARGV[2])
 redis.call(ARGV[3], ARGV[4], ARGV[5])
 return redis.status_reply('OK')

@@ -18,25 +18,25 @@
 --               any more), joined_version, position, top, badge, own, end of the mute
 -- Reply         the total
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local publish, head, channel, all, touched = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1', ARGV[8]
+local publish, head, channel, all, notify_about = ARGV[4], ARGV[5], ARGV[6], ARGV[7] == '1', ARGV[8]
 local keep_left = tonumber(ARGV[9])
 local state_key, total_key = KEYS[1], KEYS[2]
 local conversations = #KEYS - 2
 
-local held = redis.pcall('HMGET', state_key, ':epoch', ':total')
-if held.err then
+local stored = redis.pcall('HMGET', state_key, ':epoch', ':total')
+if stored.err then
   redis.call('DEL', state_key)
-  held = {}
+  stored = {}
 end
-local total = tonumber(held[2] or '')
+local total = tonumber(stored[2] or '')
 if not total then
   total = 0
   for at, value in ipairs(redis.call('HGETALL', state_key)) do
-    if at % 2 == 0 then total = total + share(parse(value)) end
+    if at % 2 == 0 then total = total + total_share(parse(value)) end
   end
 end
 -- Part of the documented total that the own sum replaces.
-local replaced, correction, told = total, tonumber(ARGV[10]), {}
+local replaced, correction, changes = total, tonumber(ARGV[10]), {}
 
 for nth = 1, conversations do
   local at = (nth - 1) * 9 + 10
@@ -44,60 +44,60 @@ for nth = 1, conversations do
   local found = redis.call('HGET', state_key, conversation) or ''
   local old, new = parse(found ~= '' and found or nil), nil
   if ARGV[at + 3] == 'placed' then
-    local step = {
+    local row = {
       joined = tonumber(ARGV[at + 4]), position = tonumber(ARGV[at + 5]), top = tonumber(ARGV[at + 6]),
       badge = tonumber(ARGV[at + 7]), own = tonumber(ARGV[at + 8]), muted = tonumber(ARGV[at + 9]),
     }
-    local before, share_before = old and count(old), share(old)
+    local before, share_before = old and count(old), total_share(old)
     -- A counter without a position was written by another service, or the positions were lost.
-    if not old and step.muted <= now then replaced = replaced + shown(KEYS[nth + 2]) end
-    new = placed(found ~= expected and old or nil, step)
+    if not old and row.muted <= now then replaced = replaced + read_counter(KEYS[nth + 2]) end
+    new = merge_position(found ~= expected and old or nil, row)
     if not new.left then new.counted = new.muted <= now end
-    total = total - share_before + share(new)
+    total = total - share_before + total_share(new)
     redis.call('HSET', state_key, conversation, text(new))
-    show(KEYS[nth + 2], count(new))
-    if (before and before ~= count(new)) or conversation == touched then told[#told + 1] = { conversation, count(new) } end
+    write_counter(KEYS[nth + 2], count(new))
+    if (before and before ~= count(new)) or conversation == notify_about then changes[#changes + 1] = { conversation, count(new) } end
   elseif found == expected then
-    total = total - share(old)
+    total = total - total_share(old)
     if old and old.joined then
-      redis.call('HSET', state_key, conversation, text(gone(old, old.joined + 1, now)))
+      redis.call('HSET', state_key, conversation, text(mark_left(old, old.joined + 1, now)))
     elseif not old or old.at + keep_left <= now then
       redis.call('HDEL', state_key, conversation)
     end
     redis.call('DEL', KEYS[nth + 2])
-    if count(old) > 0 then told[#told + 1] = { conversation, 0 } end
+    if count(old) > 0 then changes[#changes + 1] = { conversation, 0 } end
   end
 end
 
 if all then
   -- Recomputes the sum, and counts conversations whose mute has expired.
   total = 0
-  local fields, changed, any = redis.call('HGETALL', state_key), {}, false
+  local fields, corrected, any = redis.call('HGETALL', state_key), {}, false
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, 1) ~= ':' then
       local field = parse(fields[at + 1])
       any = true
       if field and not field.left and field.counted ~= (field.muted <= now) then
         field.counted = not field.counted
-        changed[#changed + 1] = fields[at]
-        changed[#changed + 1] = text(field)
+        corrected[#corrected + 1] = fields[at]
+        corrected[#corrected + 1] = text(field)
       end
-      total = total + share(field)
+      total = total + total_share(field)
     end
   end
-  for at = 1, #changed, 2 do redis.call('HSET', state_key, changed[at], changed[at + 1]) end
+  for at = 1, #corrected, 2 do redis.call('HSET', state_key, corrected[at], corrected[at + 1]) end
   if not any then
     -- The user has no conversations: nothing is kept.
     redis.call('DEL', state_key)
-    show_total(total_key, correction and -correction or replaced, 0)
-    for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], 0) end
+    adjust_total(total_key, correction and -correction or replaced, 0)
+    for _, change in ipairs(changes) do publish_counts(publish, channel, head, change[1], change[2], 0) end
     return 0
   end
-  redis.call('HSET', state_key, ':epoch', int(math.max(epoch, tonumber(held[1] or '') or 0)))
+  redis.call('HSET', state_key, ':epoch', int(math.max(epoch, tonumber(stored[1] or '') or 0)))
 end
 total = math.max(total, 0)
 redis.call('HSET', state_key, ':total', int(total))
 redis.call('PEXPIRE', state_key, keep)
-show_total(total_key, correction and total - correction or replaced, total)
-for _, change in ipairs(told) do tell(publish, channel, head, change[1], change[2], total) end
+adjust_total(total_key, correction and total - correction or replaced, total)
+for _, change in ipairs(changes) do publish_counts(publish, channel, head, change[1], change[2], total) end
 return total

@@ -16,28 +16,28 @@
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local publish, head, conversation = ARGV[4], ARGV[5], ARGV[6]
 
-local function step(user)
+local function update_user(user)
   local key, at = user * 3, 6 + user * 8
   local state_key, count_key, total_key = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
   local channel, what, version = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
-  local held = redis.pcall('HMGET', state_key, ':epoch', ':total', conversation)
-  if held.err then
+  local stored = redis.pcall('HMGET', state_key, ':epoch', ':total', conversation)
+  if stored.err then
     -- The key has a foreign type: delete it.
     redis.call('DEL', state_key)
-    held = {}
+    stored = {}
   end
-  local old, total = parse(held[3]), tonumber(held[2] or '')
-  if (tonumber(held[1] or '') or -1) < epoch or not total or (held[3] and not old) then
+  local old, total = parse(stored[3]), tonumber(stored[2] or '')
+  if (tonumber(stored[1] or '') or -1) < epoch or not total or (stored[3] and not old) then
     -- A former membership has no row, so a reconcile would not find its counter.
     if what == 'left' then
-      if not held[3] and shown(count_key) > 0 then show_total(total_key, shown(count_key), 0) end
+      if not stored[3] and read_counter(count_key) > 0 then adjust_total(total_key, read_counter(count_key), 0) end
       redis.call('DEL', count_key)
     end
     return 0
   end
-  local before, share_before, new = count(old), share(old), nil
+  local before, share_before, new = count(old), total_share(old), nil
   if what == 'left' then
-    new = gone(old, version, now)
+    new = mark_left(old, version, now)
   elseif what == 'sent' then
     if not old then return 0 end
     if old.left and version >= old.left then return 0 end
@@ -46,27 +46,27 @@ local function step(user)
   else
     local muted = tonumber(ARGV[at + 8])
     if not old and not muted then return 0 end
-    new = placed(old, {
+    new = merge_position(old, {
       joined = version, position = tonumber(ARGV[at + 4]), top = tonumber(ARGV[at + 5]), badge = tonumber(ARGV[at + 6]),
       own = tonumber(ARGV[at + 7]), muted = muted,
     })
   end
   if not new.left then new.counted = new.muted <= now end
   local written = text(new)
-  if written == held[3] then return 1 end
-  local after, total_after = count(new), total - share_before + share(new)
+  if written == stored[3] then return 1 end
+  local after, total_after = count(new), total - share_before + total_share(new)
   redis.call('HSET', state_key, conversation, written, ':total', int(total_after))
   redis.call('PEXPIRE', state_key, keep)
   -- The count of another service, which this one replaces, is part of the total.
-  local replaced = not held[3] and new.counted and shown(count_key) or 0
-  if after ~= before or not held[3] then show(count_key, after) end
-  if total_after ~= total + replaced then show_total(total_key, total + replaced, total_after) end
+  local replaced = not stored[3] and new.counted and read_counter(count_key) or 0
+  if after ~= before or not stored[3] then write_counter(count_key, after) end
+  if total_after ~= total + replaced then adjust_total(total_key, total + replaced, total_after) end
   if after ~= before or total_after ~= total then
-    tell(publish, channel, head, conversation, after, total_after)
+    publish_counts(publish, channel, head, conversation, after, total_after)
   end
   return 1
 end
 
 local reply = {}
-for user = 0, #KEYS / 3 - 1 do reply[user + 1] = step(user) end
+for user = 0, #KEYS / 3 - 1 do reply[user + 1] = update_user(user) end
 return reply

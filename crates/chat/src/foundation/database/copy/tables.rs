@@ -47,7 +47,8 @@ pub static TABLES: &[CopyTable] = &[
         "conversations",
         1,
         "id, kind, title, pair, open INTEGER, history, priority, created_by, created_at INTEGER, idempotency_key, \
-         last_seq INTEGER, last_at INTEGER, rev INTEGER, members_version INTEGER, member_count INTEGER",
+         last_seq INTEGER, last_at INTEGER, rev INTEGER, members_version INTEGER, member_count INTEGER, \
+         version INTEGER",
     ),
     table("deleted_conversations", 1, "id, deleted_at INTEGER"),
     table(

@@ -2,19 +2,24 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use parlor_chat::ids::{ConversationId, UserId};
+use parlor_chat::Chat;
+use parlor_chat::context::ChatContext;
+use parlor_chat::conversations::MemberChange;
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{Preset, RecentLayout, TypingLayout};
 use parlor_chat::live::{
     ConversationEvent, ConversationSubscriber, LiveSubscription, UserEvent, UserSubscriber,
 };
 use parlor_chat::unread::ReceiptKind;
+use parlor_store::{ManualClock, Store, StoreOptions};
 use parlor_testkit::{RedisCluster, eventually};
 use serde_json::Value;
 
 use crate::capabilities::messages::fixture::{self as messages, c1, user};
-use crate::support::backend::TestBackend;
+use crate::support::backend::{TestBackend, options_with_long_timeout};
 
 /// More messages than the embedded bus buffers for a slow reader.
 const BUS_OVERFLOW_MESSAGES: usize = 70_000;
@@ -30,8 +35,28 @@ impl World {
         Self(messages::World::redis(RecentLayout::Messages).await)
     }
 
+    pub async fn redis_with_short_timeout() -> Self {
+        Self(messages::World::impatient().await)
+    }
+
     pub async fn cluster(cluster: &mut RedisCluster) -> Self {
         Self(messages::World::cluster(cluster).await)
+    }
+
+    /// Starts a node with a bus of its own; the other nodes of a world share one.
+    pub async fn start_with_own_store(&self, name: &str) -> Chat {
+        let options = options_with_long_timeout(self.url.as_ref().unwrap());
+        let options = StoreOptions {
+            clock: Some(ManualClock::default()),
+            request_timeout: Duration::from_secs(10),
+            ..options
+        };
+        let store = Store::open(options).await.unwrap();
+        let ctx = ChatContext::new(store, self.keys.clone());
+        let node = NodeId::new(name).unwrap();
+        let chat = Chat::new(ctx, self.database().await, node, &self.options);
+        chat.start().await.unwrap();
+        chat
     }
 
     pub async fn with_typing_layout(backend: TestBackend, layout: TypingLayout) -> Self {
@@ -135,11 +160,28 @@ pub enum ReceivedEvent {
     Delivered(String, u64),
     Read(String, u64),
     Typing(String, bool),
-    Members(Vec<String>, Vec<String>),
+    Members {
+        joined: Vec<String>,
+        left: Vec<String>,
+        role_changed: Vec<String>,
+    },
+    Updated(Value),
     Deleted,
     Unread(Value),
     Membership(String, bool),
     Missed,
+}
+
+impl ReceivedEvent {
+    /// The event that these users joined and left.
+    pub fn members(joined: &[&str], left: &[&str]) -> Self {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        Self::Members {
+            joined: names(joined),
+            left: names(left),
+            role_changed: Vec::new(),
+        }
+    }
 }
 
 /// Subscriber that records its events.
@@ -191,7 +233,6 @@ impl RecordingSubscriber {
 impl ConversationSubscriber for RecordingSubscriber {
     fn on_event(&self, event: &ConversationEvent<'_>) {
         let read = |json: &[u8]| serde_json::from_slice::<Value>(json).unwrap();
-        let names = |users: &[UserId]| users.iter().map(UserId::to_string).collect();
         self.record(match event {
             ConversationEvent::MessageCreated { seq, rev, json } => {
                 assert_eq!(read(json)["rev"], *rev);
@@ -216,9 +257,18 @@ impl ConversationSubscriber for RecordingSubscriber {
                 assert_eq!(change.conversation_id, c1());
                 ReceivedEvent::Typing(change.user_id.to_string(), change.typing)
             }
-            ConversationEvent::MembersChanged { joined, left, .. } => {
-                ReceivedEvent::Members(names(joined), names(left))
+            ConversationEvent::MembersChanged { members, .. } => {
+                let names = |matches: fn(&MemberChange) -> bool| {
+                    let members = members.iter().filter(|it| matches(it));
+                    members.map(|it| it.user_id.to_string()).collect()
+                };
+                ReceivedEvent::Members {
+                    joined: names(|it| it.joined),
+                    left: names(|it| it.role.is_none()),
+                    role_changed: names(|it| it.role.is_some() && !it.joined),
+                }
             }
+            ConversationEvent::ConversationUpdated { json } => ReceivedEvent::Updated(read(json)),
             ConversationEvent::ConversationDeleted => ReceivedEvent::Deleted,
         });
     }
@@ -238,6 +288,9 @@ impl UserSubscriber for RecordingSubscriber {
                 conversation,
                 joined,
             } => ReceivedEvent::Membership(conversation.to_string(), *joined),
+            UserEvent::ConversationUpdated { json, .. } => {
+                ReceivedEvent::Updated(serde_json::from_slice(json).unwrap())
+            }
             UserEvent::EventsMaybeLost => ReceivedEvent::Missed,
         });
     }

@@ -3,6 +3,7 @@
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{
     DeleteConversation, JoinConversation, LeaveConversation, MemberRole, PutMember, RemoveMember,
+    UpdateConversation,
 };
 
 use super::fixture::{ReceivedEvent, World};
@@ -14,6 +15,8 @@ on_every_engine! {
     an_unpublished_removal_is_delivered_before_the_next_message;
     a_stale_removal_frame_is_ignored;
     a_deleted_conversation_is_told_and_nothing_after_it;
+    a_changed_role_and_a_changed_title_are_delivered;
+    a_lost_change_of_the_title_is_delivered_after_the_resync;
 }
 
 fn id() -> String {
@@ -33,13 +36,9 @@ async fn membership_changes_are_delivered_in_order_with_messages(world: World) {
     };
     join.run(node, &person("dave")).await.unwrap();
     let events = subscriber.wait_for_events(3).await;
-    let members = |joined: &[&str], left: &[&str]| {
-        let names = |it: &[&str]| it.iter().map(|it| (*it).to_owned()).collect();
-        ReceivedEvent::Members(names(joined), names(left))
-    };
-    assert_eq!(events[0], members(&[], &["bob"]));
+    assert_eq!(events[0], ReceivedEvent::members(&[], &["bob"]));
     assert!(matches!(events[1], ReceivedEvent::Message(1, _)));
-    assert_eq!(events[2], members(&["dave"], &[]));
+    assert_eq!(events[2], ReceivedEvent::members(&["dave"], &[]));
 }
 
 async fn an_unpublished_removal_is_delivered_before_the_next_message(world: World) {
@@ -54,12 +53,14 @@ async fn an_unpublished_removal_is_delivered_before_the_next_message(world: Worl
         .await;
     world.commit_without_applying("alice", "not for bob").await;
     world.drop_bus_messages().await;
-    let events = subscriber.wait_for_events(2).await;
-    assert_eq!(
-        events[0],
-        ReceivedEvent::Members(vec![], vec!["bob".into()])
-    );
-    assert!(matches!(events[1], ReceivedEvent::Message(1, _)));
+    let events = subscriber.wait_for_events(3).await;
+    assert_eq!(events[0], ReceivedEvent::members(&[], &["bob"]));
+    // Other changes of members may be lost, too.
+    let ReceivedEvent::Updated(conversation) = &events[1] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(conversation["membersVersion"], 2);
+    assert!(matches!(events[2], ReceivedEvent::Message(1, _)));
 }
 
 async fn a_stale_removal_frame_is_ignored(world: World) {
@@ -98,4 +99,52 @@ async fn a_deleted_conversation_is_told_and_nothing_after_it(world: World) {
     };
     assert!(remove.run(&world.nodes[0], &person("alice")).await.is_err());
     assert_eq!(subscriber.all(), [ReceivedEvent::Deleted]);
+}
+
+fn rename(title: &str) -> UpdateConversation {
+    UpdateConversation {
+        conversation_id: id(),
+        title: Some(title.into()),
+        ..UpdateConversation::default()
+    }
+}
+
+async fn a_changed_role_and_a_changed_title_are_delivered(world: World) {
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
+    let (bob, _subscription_of_bob) = world.subscribe_to_user(1, "bob").await;
+    let promote = PutMember {
+        conversation_id: id(),
+        user_id: "carol".into(),
+        role: Some(MemberRole::Admin),
+        ..PutMember::default()
+    };
+    let (node, alice) = (&world.nodes[0], person("alice"));
+    promote.run(node, &alice).await.unwrap();
+    rename("Lunch").run(node, &alice).await.unwrap();
+    let events = subscriber.wait_for_events(2).await;
+    let ReceivedEvent::Members { role_changed, .. } = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(role_changed, &["carol"]);
+    for updated in [&events[1], &bob.wait_for_events(1).await[0]] {
+        let ReceivedEvent::Updated(conversation) = updated else {
+            panic!("{updated:?}");
+        };
+        assert_eq!(conversation["title"], "Lunch");
+        assert_eq!(conversation["version"], 1);
+        assert_eq!(conversation["membersVersion"], 2);
+    }
+}
+
+async fn a_lost_change_of_the_title_is_delivered_after_the_resync(world: World) {
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
+    // As if the frame was lost.
+    let update = "UPDATE conversations SET title = 'Dinner', version = version + 1 WHERE id = 'c1'";
+    world.execute_sql(update).await;
+    world.drop_bus_messages().await;
+    let events = subscriber.wait_for_events(1).await;
+    let ReceivedEvent::Updated(conversation) = &events[0] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(conversation["title"], "Dinner");
 }

@@ -1,6 +1,10 @@
 //! Live feeds: each test body runs on both databases and both kinds of store.
 
-#![expect(clippy::unwrap_used, reason = "a panic reports the failure of a test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a panic reports the failure of a test"
+)]
 
 mod catch_up;
 mod cluster;
@@ -8,6 +12,7 @@ mod conversation_events;
 mod fixture;
 mod large_conversations;
 mod members;
+mod outage;
 mod resync;
 mod typing;
 mod user_events;

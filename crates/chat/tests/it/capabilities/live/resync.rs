@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parlor_chat::api::operation::Operation;
+use parlor_chat::conversations::JoinConversation;
 use parlor_chat::messages::HistoryAnchor;
 use parlor_testkit::eventually;
 use serde_json::Value;
 
 use super::fixture::{ReceivedEvent, RecordingSubscriber, World};
 use super::on_every_engine;
-use crate::capabilities::messages::fixture::{c1, user};
+use crate::capabilities::messages::fixture::{c1, person, user};
 
 on_every_engine! {
     unpublished_messages_are_delivered_before_the_next_one;
@@ -19,6 +21,7 @@ on_every_engine! {
     sends_and_changes_while_the_bus_is_lost_again_and_again;
     who_stopped_typing_while_the_bus_was_lost_is_told;
     what_was_read_while_the_bus_was_lost_is_told;
+    a_member_who_never_connected_has_no_receipt;
 }
 
 async fn unpublished_messages_are_delivered_before_the_next_one(world: World) {
@@ -197,4 +200,35 @@ async fn what_was_read_while_the_bus_was_lost_is_told(world: World) {
         "{events:?}"
     );
     assert!(events.len() > before);
+}
+
+async fn a_member_who_never_connected_has_no_receipt(world: World) {
+    for text in ["one", "two"] {
+        world.send(0, "alice", text).await;
+    }
+    let join = JoinConversation {
+        conversation_id: "c1".into(),
+    };
+    join.run(&world.nodes[0], &person("dave")).await.unwrap();
+    let (unread, dave) = (world.nodes[0].unread(), user("dave"));
+    let page = unread.receipts(&c1(), None, 10).await.unwrap();
+    let receipt = page.receipts.iter().find(|it| it.user_id == dave).unwrap();
+    assert_eq!((receipt.delivered_seq, receipt.read_seq), (0, 0));
+    let count = unread.count_in_conversation(&dave, &c1()).await.unwrap();
+    assert_eq!(count, 0, "earlier messages are not unread");
+
+    let (subscriber, _subscription) = world.subscribe(1, &[]).await;
+    world.drop_bus_messages().await;
+    let of_alice = ReceivedEvent::Read("alice".into(), 2);
+    let resynced = async || subscriber.all().contains(&of_alice);
+    eventually("the receipts are delivered again", resynced).await;
+    unread.read(&dave, &c1(), None).await.unwrap();
+    let of_dave = |it: &ReceivedEvent| matches!(it, ReceivedEvent::Read(user, _) | ReceivedEvent::Delivered(user, _) if user == "dave");
+    let received = async || subscriber.all().iter().any(of_dave);
+    eventually("the receipt that a client sent is delivered", received).await;
+    let receipts = subscriber.all().into_iter().filter(of_dave);
+    assert_eq!(
+        receipts.collect::<Vec<_>>(),
+        [ReceivedEvent::Read("dave".into(), 2)]
+    );
 }

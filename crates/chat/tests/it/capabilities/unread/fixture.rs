@@ -131,7 +131,7 @@ impl World {
         let mut tx = self.database.begin().await.unwrap();
         let (version, last) = changed(&mut tx, conv, 1).await;
         let insert = "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, \
-            delivered_seq, read_seq, badge_seq) VALUES ($1, $2, 'member', 0, $3, $4, $3, $3, $3)";
+            delivered_seq, read_seq, badge_seq) VALUES ($1, $2, 'member', 0, $3, $4, 0, 0, $3)";
         sql!(tx, c => drop(sqlx::query(insert).bind(conv).bind(who).bind(last).bind(version).execute(c).await.unwrap()));
         tx.commit().await.unwrap();
         MemberChangeInRows::of(version, last)

@@ -199,7 +199,7 @@ pub async fn counters_of_other_services_stay_and_count_in_the_total(world: World
     // The positions are lost, and counted anew from the rows.
     let lose = redis::cmd("DEL").arg(world.keys.unread_state(&bob)).take();
     lose.exec_async(&mut world.store.clone()).await.unwrap();
-    world.node().recount(&bob).await.unwrap();
+    world.node().get_summary(&bob).await.unwrap();
     assert_eq!(shown_total(&world, "bob").await, Some(4));
     assert_eq!(repair(&world, false).await.found(), 0);
     // A wrong total is corrected, with the counts of the other service.
@@ -220,7 +220,7 @@ pub async fn keys_of_a_user_without_rows_stay(world: World) {
     set(&world, world.keys.unread(&carol, &conversation("c1")), "3").await;
     set(&world, world.keys.unread_total(&carol), "3").await;
     assert_eq!(world.api_counts("carol").await, map(&[]));
-    world.node().recount(&carol).await.unwrap();
+    world.node().get_summary(&carol).await.unwrap();
     assert_eq!(repair(&world, false).await.found(), 0);
     assert_eq!(
         world.stored_counts("carol", &["c1"]).await,
