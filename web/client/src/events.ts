@@ -20,8 +20,43 @@ export interface ConnectErrorBody {
   data: ErrorBody;
 }
 
+/** A conversation. */
+export interface Conversation {
+  /** Id of the conversation. */
+  id: ConversationId;
+  /** Kind of the conversation. */
+  kind: ConversationKind;
+  /** Title of the conversation; absent if it has none. */
+  title?: string | null;
+  /** True if every user may join. */
+  open: boolean;
+  /** Whether members see messages that were sent before they joined. */
+  history: HistoryVisibility;
+  /** Priority of a support conversation; absent for other kinds. */
+  priority?: SupportPriority | null;
+  /** Id of the user who created the conversation; absent if a service created it without acting for a user. */
+  createdBy?: UserId | null;
+  /** Time of the creation, ISO 8601. */
+  createdAt: string;
+  /** `seq` of the newest message; 0 if there is none. */
+  lastSeq: number;
+  /** Time of the newest message, or of the creation if there is none, ISO 8601. */
+  lastAt: string;
+  /** Revision; increases with every message, edit and delete. */
+  rev: number;
+  /** Number of members. */
+  memberCount: number;
+  /** Version of the members; increases with every change of members. Load the members again if it differs from the version that you know. */
+  membersVersion: number;
+  /** Version of the conversation; increases with every change of `title`, `open`, `history` or `priority`. Of two states of a conversation, the one with the higher `version` is newer. */
+  version: number;
+}
+
 /** A conversation id */
 export type ConversationId = string;
+
+/** Kind of a conversation. */
+export type ConversationKind = "direct" | "group" | "support";
 
 /** Reference to a conversation. */
 export interface ConversationRef {
@@ -41,6 +76,10 @@ export interface ConversationResumed {
   unread: number;
   /** Users who are typing in the conversation. */
   typing: TypingUser[];
+  /** Version of the members. Load the members again if it differs from the version that you know. */
+  membersVersion: number;
+  /** The conversation as it is now. */
+  conversation: Conversation;
   /** True if the client missed more than was sent: read further messages with `history`, and further changes by joining with this `rev` as `afterRev`. */
   hasMore: boolean;
 }
@@ -107,6 +146,9 @@ export interface HeartbeatReply {
   nextInMs: number;
 }
 
+/** Whether members see messages that were sent before they joined. */
+export type HistoryVisibility = "all" | "since_join";
+
 /** Missed messages of a member, and the state of the conversation. */
 export interface JoinReply {
   /** Messages after `afterSeq`, at most 500, and older messages that were changed after `afterRev`, at most 500; ordered by `seq`. */
@@ -119,6 +161,10 @@ export interface JoinReply {
   unread: number;
   /** Users who are typing. */
   typing: TypingUser[];
+  /** Version of the members. Load the members again if it differs from the version that you know. */
+  membersVersion: number;
+  /** The conversation as it is now. */
+  conversation: Conversation;
   /** True if the caller missed more than `missed` contains. Load further messages with `history`, and further changes with this `rev` as `afterRev`. */
   hasMore: boolean;
 }
@@ -165,6 +211,21 @@ export interface MarkUnread {
   conversationId: ConversationId;
   /** `seq` of the first message that becomes unread. */
   seq: number;
+}
+
+/** Role of a member. */
+export type MemberRole = "owner" | "admin" | "member";
+
+/** A member of a conversation was added, removed or got another role. */
+export interface MemberUpdate {
+  /** Id of the conversation. */
+  conversationId: ConversationId;
+  /** Id of the user. */
+  userId: UserId;
+  /** Role of the member; absent if the user was removed. */
+  role?: MemberRole | null;
+  /** Version of the members after the change. If you know a version more than one below it, you missed a change: load the members again. */
+  membersVersion: number;
 }
 
 /** A message as clients receive it. */
@@ -257,6 +318,9 @@ export interface SetPresenceStatus {
   /** New status; `offline` makes a connected user invisible. */
   status: PresenceStatus;
 }
+
+/** Priority of a support conversation. */
+export type SupportPriority = "urgent" | "high" | "normal" | "low";
 
 /** A user is typing in a conversation, or stopped. */
 export interface TypingChange {
@@ -396,6 +460,14 @@ export interface ServerEvents {
   "conversation:added": ConversationRef;
   /** The user is no longer a member of a conversation, or it was deleted; its live events have ended. */
   "conversation:removed": ConversationRef;
+  /** Title, `open`, `history` or priority of a conversation changed; sent to all sockets of its members, above `unread.fanout_limit` members only to sockets that joined it. */
+  "conversation:updated": Conversation;
+  /** A user became a member of a joined conversation. */
+  "member:added": MemberUpdate;
+  /** A member of a joined conversation got another role. */
+  "member:updated": MemberUpdate;
+  /** A user is no longer a member of a joined conversation. */
+  "member:removed": MemberUpdate;
   /** A conversation of the handshake's `resume` is joined and its missed events were sent; live events follow. */
   "conversation:resumed": ConversationResumed;
   /** The server closes the connection right after this event. */
