@@ -16,8 +16,3 @@ mod open_files;
 mod rate_limit;
 mod readiness;
 pub mod socketio;
-
-use parlor_chat::api::operation::OperationInfo;
-
-/// Operations that a gateway does not offer, with the reason.
-pub type NotOffered = (&'static [OperationInfo], &'static str);

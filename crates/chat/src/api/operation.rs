@@ -5,7 +5,8 @@
 //!    operation and encodes the reply.
 //! 2. Identifiers arrive as text and are validated by the operation, so that every gateway rejects the same ones.
 //! 3. An operation checks the authorization of the caller before it changes or returns anything.
-//! 4. [`ALL_OPERATIONS`] lists every operation. A gateway that does not offer one documents why.
+//! 4. Each capability lists its operations once, with the interfaces that do not offer them and the reason
+//!    ([`OperationGroup`]). Every other operation is in the table of each gateway.
 
 use std::future::Future;
 
@@ -101,48 +102,79 @@ pub const COMMON_ERROR_CODES: &[ErrorCode] = &[
     ErrorCode::Internal,
 ];
 
-/// All operations, in the order of the reference.
-pub const ALL_OPERATIONS: &[OperationInfo] = &[
-    sessions::BeginSession::INFO,
-    sessions::BeginVisitorSession::INFO,
-    sessions::GetSession::INFO,
-    sessions::EndSession::INFO,
-    sessions::GetUserSession::INFO,
-    sessions::UpdateUserSession::INFO,
-    sessions::EndUserSession::INFO,
-    sessions::ValidateSession::INFO,
-    presence::GetPresence::INFO,
-    presence::SetPresence::INFO,
-    presence::Heartbeat::INFO,
-    presence::ListDevices::INFO,
-    presence::RemoveDevice::INFO,
-    presence::QueryPresence::INFO,
-    presence::CountPresence::INFO,
-    presence::WatchPresence::INFO,
-    conversations::CreateConversation::INFO,
-    conversations::ListConversations::INFO,
-    conversations::GetConversation::INFO,
-    conversations::UpdateConversation::INFO,
-    conversations::DeleteConversation::INFO,
-    conversations::JoinConversation::INFO,
-    conversations::LeaveConversation::INFO,
-    conversations::ListMembers::INFO,
-    conversations::GetMember::INFO,
-    conversations::PutMember::INFO,
-    conversations::RemoveMember::INFO,
-    conversations::IsMember::INFO,
-    messages::SendMessage::INFO,
-    messages::ListMessages::INFO,
-    messages::GetMessage::INFO,
-    messages::EditMessage::INFO,
-    messages::DeleteMessage::INFO,
-    messages::CatchUpConversation::INFO,
-    typing::ListTyping::INFO,
-    typing::SetTyping::INFO,
-    unread::MarkRead::INFO,
-    unread::MarkUnread::INFO,
-    unread::MarkDelivered::INFO,
-    unread::ListReceipts::INFO,
-    unread::GetUnread::INFO,
-    limits::CheckLimit::INFO,
+/// Interface over which callers run operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interface {
+    /// HTTP routes.
+    Http,
+    /// gRPC methods.
+    Grpc,
+    /// Events of Socket.IO clients.
+    SocketIo,
+}
+
+/// Operations of one capability.
+#[derive(Debug)]
+pub struct OperationGroup {
+    /// The operations, in the order of the reference.
+    pub operations: &'static [OperationInfo],
+    /// Interfaces that do not offer all of these operations.
+    pub not_offered: &'static [NotOffered],
+}
+
+/// Operations that an interface does not offer, with the reason.
+#[derive(Debug)]
+pub struct NotOffered {
+    /// The interface.
+    pub interface: Interface,
+    /// The operations; `None` means all operations of the capability.
+    operations: Option<&'static [OperationInfo]>,
+    /// Reason for the references.
+    pub reason: &'static str,
+}
+
+impl NotOffered {
+    /// The interface offers no operation of the capability.
+    pub const fn all_by(interface: Interface, reason: &'static str) -> Self {
+        Self {
+            interface,
+            operations: None,
+            reason,
+        }
+    }
+
+    /// The interface does not offer these operations.
+    pub const fn some_by(
+        interface: Interface,
+        operations: &'static [OperationInfo],
+        reason: &'static str,
+    ) -> Self {
+        Self {
+            interface,
+            operations: Some(operations),
+            reason,
+        }
+    }
+
+    /// The operations that the interface does not offer.
+    pub fn operations(&self, group: &OperationGroup) -> &'static [OperationInfo] {
+        self.operations.unwrap_or(group.operations)
+    }
+}
+
+/// The operations of all capabilities, in the order of the reference.
+pub const OPERATION_GROUPS: &[OperationGroup] = &[
+    sessions::OPERATIONS,
+    presence::OPERATIONS,
+    conversations::OPERATIONS,
+    messages::OPERATIONS,
+    typing::OPERATIONS,
+    unread::OPERATIONS,
+    limits::OPERATIONS,
 ];
+
+/// All operations, in the order of the reference.
+pub fn all_operations() -> impl Iterator<Item = OperationInfo> {
+    let groups = OPERATION_GROUPS.iter();
+    groups.flat_map(|group| group.operations.iter().copied())
+}

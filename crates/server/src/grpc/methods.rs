@@ -1,33 +1,20 @@
 //! Method table: the operation of each gRPC method.
 //!
 //! Invariants:
-//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`METHOD_OPERATIONS`], or in
-//!    [`OPERATIONS_WITHOUT_METHOD`] with the reason.
+//! 1. Every operation is in [`METHOD_OPERATIONS`], unless its capability states why this interface does not offer it
+//!    ([`OPERATION_GROUPS`](parlor_chat::api::operation::OPERATION_GROUPS)).
 
 use parlor_chat::api::operation::{Operation, OperationInfo};
-use parlor_chat::conversations::{
-    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
-    LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
-};
+use parlor_chat::conversations::IsMember;
 use parlor_chat::limits::CheckLimit;
-use parlor_chat::messages::{
-    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
-};
-use parlor_chat::presence::{
-    CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
-    WatchPresence,
-};
-use parlor_chat::sessions::{
-    BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
-    UpdateUserSession, ValidateSession,
-};
-use parlor_chat::typing::{ListTyping, SetTyping};
-use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+use parlor_chat::messages::{ListMessages, SendMessage};
+use parlor_chat::presence::{GetPresence, Heartbeat, QueryPresence, SetPresence, WatchPresence};
+use parlor_chat::sessions::ValidateSession;
+use parlor_chat::unread::{GetUnread, MarkRead};
 
 use super::proto::v1::{
     chat_service_server, limit_service_server, session_service_server, user_status_service_server,
 };
-use crate::NotOffered;
 
 /// Services of Parlor.
 pub const PARLOR_SERVICES: &[&str] = &[
@@ -52,15 +39,4 @@ pub const METHOD_OPERATIONS: &[(&str, OperationInfo)] = &[
     ("parlor.v1.ChatService/IsMember", IsMember::INFO),
     ("parlor.v1.SessionService/Validate", ValidateSession::INFO),
     ("parlor.v1.LimitService/Check", CheckLimit::INFO),
-];
-
-/// Operations that gRPC does not offer, with the reason.
-#[rustfmt::skip]
-pub const OPERATIONS_WITHOUT_METHOD: &[NotOffered] = &[
-    (&[BeginSession::INFO, BeginVisitorSession::INFO, GetSession::INFO, EndSession::INFO, GetUserSession::INFO, UpdateUserSession::INFO, EndUserSession::INFO], "sessions are managed over HTTP"),
-    (&[ListDevices::INFO, RemoveDevice::INFO], "devices are managed over HTTP, by their user and by admins"),
-    (&[CountPresence::INFO], "a metric for dashboards, over HTTP"),
-    (&[CreateConversation::INFO, ListConversations::INFO, GetConversation::INFO, UpdateConversation::INFO, DeleteConversation::INFO, JoinConversation::INFO, LeaveConversation::INFO, ListMembers::INFO, GetMember::INFO, PutMember::INFO, RemoveMember::INFO], "conversations are managed over HTTP"),
-    (&[GetMessage::INFO, EditMessage::INFO, DeleteMessage::INFO, ListTyping::INFO, SetTyping::INFO, MarkUnread::INFO, MarkDelivered::INFO, ListReceipts::INFO], "for chat apps, over Socket.IO and HTTP"),
-    (&[CatchUpConversation::INFO], "for clients with live events, over Socket.IO"),
 ];

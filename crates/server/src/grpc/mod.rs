@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A method decodes its message, runs an operation and encodes the reply. [`METHOD_OPERATIONS`] lists the operation
-//!    of each method, [`OPERATIONS_WITHOUT_METHOD`] the operations without one.
+//!    of each method.
 //! 2. The cost of a client is bounded: streams and windows of a connection, size of a message, time for the preface,
 //!    for a request and for the answer to a ping.
 //! 3. When the shutdown begins, streams end at once and open calls are completed.
@@ -29,7 +29,7 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::Builder;
 
 use self::health_service::HealthService;
-pub use self::methods::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD, PARLOR_SERVICES};
+pub use self::methods::{METHOD_OPERATIONS, PARLOR_SERVICES};
 use self::proto::DESCRIPTORS;
 use self::proto::v1::chat_service_server::ChatServiceServer;
 use self::proto::v1::limit_service_server::LimitServiceServer;

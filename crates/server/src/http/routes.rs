@@ -1,27 +1,24 @@
 //! Route table: the operation of each method and path.
 //!
 //! Invariants:
-//! 1. Every operation of [`ALL_OPERATIONS`](parlor_chat::api::operation::ALL_OPERATIONS) is in [`ROUTES`], or in
-//!    [`OPERATIONS_WITHOUT_ROUTE`] with the reason.
+//! 1. Every operation is in [`ROUTES`], unless its capability states why this interface does not offer it
+//!    ([`OPERATION_GROUPS`](parlor_chat::api::operation::OPERATION_GROUPS)).
 
 use axum::http::Method;
 use axum::routing::MethodRouter;
 use parlor_chat::api::operation::{AuthRequirement, CreatesResource, Operation, OperationInfo};
 use parlor_chat::conversations::{
-    CreateConversation, DeleteConversation, GetConversation, GetMember, IsMember, JoinConversation,
+    CreateConversation, DeleteConversation, GetConversation, GetMember, JoinConversation,
     LeaveConversation, ListConversations, ListMembers, PutMember, RemoveMember, UpdateConversation,
 };
 use parlor_chat::limits::CheckLimit;
-use parlor_chat::messages::{
-    CatchUpConversation, DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage,
-};
+use parlor_chat::messages::{DeleteMessage, EditMessage, GetMessage, ListMessages, SendMessage};
 use parlor_chat::presence::{
     CountPresence, GetPresence, Heartbeat, ListDevices, QueryPresence, RemoveDevice, SetPresence,
-    WatchPresence,
 };
 use parlor_chat::sessions::{
     BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
-    UpdateUserSession, ValidateSession,
+    UpdateUserSession,
 };
 use parlor_chat::typing::{ListTyping, SetTyping};
 use parlor_chat::unread::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
@@ -31,7 +28,6 @@ use utoipa::ToSchema;
 
 use super::operation_handler::operation_handler;
 use super::operation_schema::OperationSchema;
-use crate::NotOffered;
 use crate::app_state::AppState;
 
 /// All routes of operations, in the order of the reference.
@@ -74,15 +70,6 @@ pub static ROUTES: &[Route] = &[
     get::<ListReceipts>("/v1/conversations/{id}/receipts"),
     get::<GetUnread>("/v1/unread"),
     post::<CheckLimit>("/v1/limits/check"),
-];
-
-/// Operations that HTTP does not offer, with the reason.
-#[rustfmt::skip]
-pub static OPERATIONS_WITHOUT_ROUTE: &[NotOffered] = &[
-    (&[ValidateSession::INFO], "for services with many requests, over gRPC; with HTTP use `GET /v1/admin/sessions/{user}`"),
-    (&[WatchPresence::INFO], "a stream of changes, over gRPC or Socket.IO; with HTTP use `POST /v1/presence/query`"),
-    (&[IsMember::INFO], "for services with many requests, over gRPC; with HTTP use `GET /v1/conversations/{id}/members/{user}`"),
-    (&[CatchUpConversation::INFO], "for clients with live events, over Socket.IO; with HTTP use `GET /v1/conversations/{id}/messages?after=`"),
 ];
 
 /// Path parameters and the request fields they set.

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use parlor_chat::api::caller::Caller;
 use parlor_chat::clock::duration_millis;
-use parlor_socketio::{DisconnectReason, EncodedEvent};
+use parlor_socketio::DisconnectReason;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::bodies::{SessionCloseReason, SessionClosed};
+use super::server_events::SessionClosedEvent;
 use super::socket_state::UserSocketState;
-use super::{GatewaySocket, SocketIoGateway, encode_json};
+use super::{GatewaySocket, SocketIoGateway};
 
 /// Interval of the check for expired tokens.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,7 +47,7 @@ impl SocketIoGateway {
             reason,
             reconnect_in_ms,
         };
-        socket.send(&EncodedEvent::new("session:closed", &encode_json(&body)));
+        socket.send(&self.encode::<SessionClosedEvent>(&body));
         socket.disconnect(match reason {
             SessionCloseReason::Shutdown => DisconnectReason::ServerShutdown,
             _ => DisconnectReason::ServerDisconnect,

@@ -24,6 +24,7 @@ mod rate_limit;
 mod resume;
 mod room_events;
 mod rooms;
+pub mod server_events;
 mod session_end;
 mod sharded_map;
 mod socket_state;
@@ -38,13 +39,12 @@ use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::clock::duration_millis;
 use parlor_chat::presence::HeartbeatReply;
-use parlor_socketio::{EncodedEvent, SocketIoOptions};
+use parlor_socketio::SocketIoOptions;
 use serde::Serialize;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::bodies::ConversationRef;
 use self::deferred_tasks::{DeferredTask, DeferredTasks};
 use self::rate_limit::{GcraRate, HandshakeRateLimiter};
 use self::rooms::JoinedConversations;
@@ -143,20 +143,9 @@ impl SocketIoGateway {
             .expect("sockets are accepted only after the chat has started")
     }
 
-    /// Encodes an event for any number of sockets. Their replay buffers keep it for connection state recovery.
-    fn encode_recoverable_event(&self, name: &str, json: &[u8]) -> EncodedEvent {
-        match self.server.get().and_then(Weak::upgrade) {
-            Some(server) => server.encode_recoverable_event(name, json),
-            None => EncodedEvent::new(name, json),
-        }
-    }
-
-    /// Encodes `conversation:removed`.
-    fn encode_removed_event(&self, conversation: &str) -> EncodedEvent {
-        let removed = ConversationRef {
-            conversation_id: conversation.to_owned(),
-        };
-        self.encode_recoverable_event("conversation:removed", &encode_json(&removed))
+    /// The Socket.IO server, until it is dropped.
+    fn socketio_server(&self) -> Option<Arc<GatewayServer>> {
+        self.server.get().and_then(Weak::upgrade)
     }
 
     /// Checks the session of a socket's caller before an event runs. Optionally counts one request of the user.

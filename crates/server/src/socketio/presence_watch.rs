@@ -15,7 +15,8 @@ use parlor_socketio::HandlerFuture;
 use tokio::sync::{mpsc, oneshot};
 
 use super::dispatch::{AuthorizedEvent, EventCall};
-use super::{GatewaySocket, SocketIoGateway, encode_json};
+use super::server_events::PresenceEvent;
+use super::{GatewaySocket, SocketIoGateway};
 use crate::api_error::ApiError;
 
 /// Capacity of the request queue. A socket sends one request at a time.
@@ -109,8 +110,7 @@ async fn run_presence_task(
         let Some(socket) = socket.upgrade() else {
             return;
         };
-        let body = encode_json(&UserStatusList { users });
-        socket.send(&gateway.encode_recoverable_event("presence", &body));
+        socket.send(&gateway.encode::<PresenceEvent>(&UserStatusList { users }));
     }
 }
 

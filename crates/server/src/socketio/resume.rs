@@ -21,6 +21,7 @@ use tracing::debug;
 use super::bodies::{ConversationResumed, ResumePosition};
 use super::join::{join_and_catch_up, position_after_reply};
 use super::rooms::PendingJoin;
+use super::server_events::{ConversationResumedEvent, MessageNewEvent};
 use super::{GatewaySocket, SocketIoGateway, encode_json};
 use crate::api_error::ApiError;
 
@@ -86,9 +87,11 @@ async fn resume_conversation(
     for message in replay_order(&reply.missed, position.seq()) {
         let json = encode_json(message);
         gateway.wait_for_send_queue_space(socket, json.len()).await;
-        socket.send(
-            &gateway.encode_recoverable_event(replay_event_name(message, position.seq()), &json),
-        );
+        let frame = match message.seq > position.seq() {
+            true => gateway.encode_body::<MessageNewEvent>(&json),
+            false => gateway.encode_message_change(message.deleted_at.is_some(), &json),
+        };
+        socket.send(&frame);
     }
     let after = position_after_reply(&request, &reply);
     let resumed = ConversationResumed {
@@ -101,7 +104,7 @@ async fn resume_conversation(
         conversation: reply.conversation,
         has_more: reply.has_more,
     };
-    let frame = gateway.encode_recoverable_event("conversation:resumed", &encode_json(&resumed));
+    let frame = gateway.encode::<ConversationResumedEvent>(&resumed);
     pending_join.complete(after, || socket.send(&frame));
     Ok(())
 }
@@ -144,15 +147,6 @@ fn replay_order(missed: &[Message], after: u64) -> Vec<&Message> {
         false => (0, it.rev),
     });
     all
-}
-
-/// Name of the event that sends a missed message or change.
-fn replay_event_name(message: &Message, after: u64) -> &'static str {
-    match (message.seq > after, &message.deleted_at) {
-        (true, _) => "message:new",
-        (false, Some(_)) => "message:deleted",
-        (false, None) => "message:edited",
-    }
 }
 
 impl SocketIoGateway {

@@ -6,24 +6,37 @@ use parlor_chat::live::{ConversationEvent, ConversationSubscriber};
 use parlor_chat::unread::ReceiptKind;
 use parlor_socketio::EncodedEvent;
 
+use super::SocketIoGateway;
 use super::bodies::{MemberUpdate, ReceiptUpdate};
-use super::encode_json;
 use super::rooms::{EventPosition, JoinedConversation};
+use super::server_events::{
+    ConversationUpdatedEvent, MemberAddedEvent, MemberRemovedEvent, MemberUpdatedEvent,
+    MessageDeletedEvent, MessageDeliveredEvent, MessageEditedEvent, MessageNewEvent,
+    MessageReadEvent, TypingEvent,
+};
 
-/// Name of the event for a changed message.
-const fn change_event_name(deleted: bool) -> &'static str {
-    match deleted {
-        true => "message:deleted",
-        false => "message:edited",
+impl SocketIoGateway {
+    /// Encodes the event of a changed message from its JSON.
+    pub(super) fn encode_message_change(&self, deleted: bool, json: &[u8]) -> EncodedEvent {
+        match deleted {
+            true => self.encode_body::<MessageDeletedEvent>(json),
+            false => self.encode_body::<MessageEditedEvent>(json),
+        }
     }
-}
 
-/// Name of the event for a changed member.
-const fn member_event_name(change: &MemberChange) -> &'static str {
-    match (change.role, change.joined) {
-        (None, _) => "member:removed",
-        (Some(_), true) => "member:added",
-        (Some(_), false) => "member:updated",
+    fn encode_receipt(&self, moved: ReceiptKind, update: &ReceiptUpdate) -> EncodedEvent {
+        match moved {
+            ReceiptKind::Delivered => self.encode::<MessageDeliveredEvent>(update),
+            ReceiptKind::Read => self.encode::<MessageReadEvent>(update),
+        }
+    }
+
+    fn encode_member_change(&self, change: &MemberChange, update: &MemberUpdate) -> EncodedEvent {
+        match (change.role, change.joined) {
+            (None, _) => self.encode::<MemberRemovedEvent>(update),
+            (Some(_), true) => self.encode::<MemberAddedEvent>(update),
+            (Some(_), false) => self.encode::<MemberUpdatedEvent>(update),
+        }
     }
 }
 
@@ -33,20 +46,18 @@ impl ConversationSubscriber for JoinedConversation {
         if sockets.joined.is_empty() {
             return;
         }
-        let mut send = |name, position, json: &[u8]| {
-            let frame = self.gateway.encode_recoverable_event(name, json);
-            sockets.broadcast(position, &frame, None);
-        };
+        let gateway = &self.gateway;
+        let mut send = |position, frame: EncodedEvent| sockets.broadcast(position, &frame, None);
         match event {
             ConversationEvent::MessageCreated { seq, json, .. } => {
-                send("message:new", EventPosition::Message(*seq), json);
+                let frame = gateway.encode_body::<MessageNewEvent>(json);
+                send(EventPosition::Message(*seq), frame);
             }
             ConversationEvent::MessageChanged {
                 rev, deleted, json, ..
             } => send(
-                change_event_name(*deleted),
                 EventPosition::Change(*rev),
-                json,
+                gateway.encode_message_change(*deleted, json),
             ),
             ConversationEvent::UndeliveredMessageChanged {
                 seq,
@@ -56,24 +67,23 @@ impl ConversationSubscriber for JoinedConversation {
             } => {
                 let (seq, rev) = (*seq, *rev);
                 let position = EventPosition::UndeliveredChange { seq, rev };
-                send(change_event_name(*deleted), position, json);
+                send(position, gateway.encode_message_change(*deleted, json));
             }
             ConversationEvent::ReceiptMoved(change) => {
                 let receipt = &change.receipt;
-                let (name, seq) = match change.moved {
-                    ReceiptKind::Delivered => ("message:delivered", receipt.delivered_seq),
-                    ReceiptKind::Read => ("message:read", receipt.read_seq),
-                };
-                let update = encode_json(&ReceiptUpdate {
+                let update = ReceiptUpdate {
                     conversation_id: self.id.clone(),
                     user_id: receipt.user_id.clone(),
-                    seq,
-                });
-                send(name, EventPosition::Unordered, &update);
+                    seq: match change.moved {
+                        ReceiptKind::Delivered => receipt.delivered_seq,
+                        ReceiptKind::Read => receipt.read_seq,
+                    },
+                };
+                let frame = gateway.encode_receipt(change.moved, &update);
+                send(EventPosition::Unordered, frame);
             }
             ConversationEvent::TypingChanged(change) => {
-                // A typing event is useless after a reconnect, so replay buffers do not keep it.
-                let frame = EncodedEvent::new("typing", &encode_json(change));
+                let frame = gateway.encode::<TypingEvent>(change);
                 sockets.broadcast(EventPosition::Unordered, &frame, Some(&change.user_id));
             }
             ConversationEvent::MembersChanged {
@@ -91,19 +101,19 @@ impl ConversationSubscriber for JoinedConversation {
                     });
                 }
                 for change in *members {
-                    let json = encode_json(&MemberUpdate {
+                    let update = MemberUpdate {
                         conversation_id: self.id.clone(),
                         user_id: change.user_id.clone(),
                         role: change.role,
                         members_version: *members_version,
-                    });
-                    let name = member_event_name(change);
-                    let frame = self.gateway.encode_recoverable_event(name, &json);
+                    };
+                    let frame = gateway.encode_member_change(change, &update);
                     sockets.broadcast(EventPosition::Unordered, &frame, None);
                 }
             }
             ConversationEvent::ConversationUpdated { json } => {
-                send("conversation:updated", EventPosition::Unordered, json);
+                let frame = gateway.encode_body::<ConversationUpdatedEvent>(json);
+                send(EventPosition::Unordered, frame);
             }
             ConversationEvent::ConversationDeleted => {
                 self.remove_sockets_deferred(&mut sockets, |_| true);

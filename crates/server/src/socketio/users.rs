@@ -14,13 +14,15 @@ use parlor_chat::api::error::Result;
 use parlor_chat::ids::{ConversationId, UserId};
 use parlor_chat::live::{UserEvent, UserSubscriber};
 use parlor_chat::unread::UnreadChange;
+use parlor_socketio::EncodedEvent;
 use smallvec::SmallVec;
 
-use super::bodies::ConversationRef;
+use super::bodies::{ConversationRef, UnreadUpdate};
 use super::deferred_tasks::DeferredTask;
+use super::server_events::{ConversationAddedEvent, ConversationUpdatedEvent, UnreadEvent};
 use super::sharded_map::ShardedMap;
 use super::subscription::SharedSubscription;
-use super::{GatewaySocket, SocketIoGateway, encode_json};
+use super::{GatewaySocket, SocketIoGateway};
 
 /// Time for the conversation's own events to remove the sockets of a removed member in order. Afterwards they are
 /// removed anyway.
@@ -143,12 +145,12 @@ impl ConnectedUser {
         drop(subscription);
     }
 
-    fn send_to_sockets(&self, name: &str, json: &[u8]) {
+    fn send_to_sockets(&self, encode: impl FnOnce(&SocketIoGateway) -> EncodedEvent) {
         let sockets = self.sockets.lock();
         if sockets.sockets.is_empty() {
             return;
         }
-        let frame = self.gateway.encode_recoverable_event(name, json);
+        let frame = encode(&self.gateway);
         for socket in &sockets.sockets {
             socket.send(&frame);
         }
@@ -160,10 +162,8 @@ impl ConnectedUser {
         let joined = |it: &GatewaySocket| it.state().mutable.lock().joined.contains(conversation);
         let mut frame = None;
         for socket in sockets.iter().filter(|it| !joined(it)) {
-            let frame = frame.get_or_insert_with(|| {
-                self.gateway
-                    .encode_recoverable_event("conversation:updated", json)
-            });
+            let frame = frame
+                .get_or_insert_with(|| self.gateway.encode_body::<ConversationUpdatedEvent>(json));
             socket.send(frame);
         }
     }
@@ -186,7 +186,7 @@ impl ConnectedUser {
         let added = ConversationRef {
             conversation_id: conversation.to_string(),
         };
-        self.send_to_sockets("conversation:added", &encode_json(&added));
+        self.send_to_sockets(|it| it.encode::<ConversationAddedEvent>(&added));
     }
 
     fn notify_removed(&self, conversation: &ConversationId) {
@@ -235,12 +235,12 @@ impl SocketIoGateway {
         connected.recount_queued.store(false, Ordering::Release);
         let counts = self.chat().unread().get_summary(user).await?;
         for counted in counts.conversations {
-            let change = UnreadChange {
+            let update = UnreadUpdate::Count(UnreadChange {
                 conversation_id: counted.conversation_id,
                 count: counted.count,
                 total: counts.total,
-            };
-            connected.send_to_sockets("unread", &encode_json(&change));
+            });
+            connected.send_to_sockets(|it| it.encode::<UnreadEvent>(&update));
         }
         Ok(())
     }
@@ -249,7 +249,9 @@ impl SocketIoGateway {
 impl UserSubscriber for ConnectedUser {
     fn on_event(&self, event: &UserEvent<'_>) {
         match event {
-            UserEvent::UnreadChanged(json) => self.send_to_sockets("unread", json),
+            UserEvent::UnreadChanged(json) => {
+                self.send_to_sockets(|it| it.encode_body::<UnreadEvent>(json));
+            }
             UserEvent::MembershipChanged {
                 conversation,
                 joined: true,

@@ -30,6 +30,7 @@ mod member_rows;
 mod members;
 mod membership_cache;
 mod model;
+mod operation_group;
 mod operations;
 mod outbox;
 mod participants;
@@ -62,6 +63,7 @@ pub use self::model::{
     Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberChange,
     MemberRole, SupportPriority,
 };
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{
     ConversationList, CreateConversation, CreatedConversation, DeleteConversation,
     DeletedConversation, GetConversation, GetMember, IsMember, IsMemberReply, JoinConversation,

@@ -16,6 +16,7 @@ mod gcra;
 mod local_limiter;
 mod model;
 mod native;
+mod operation_group;
 mod operations;
 
 use parlor_store::{LuaScript, ScriptCall, StoreErrorClass, classify_error, script};
@@ -32,6 +33,7 @@ pub use self::model::{
     MAX_COST, MAX_REQUESTS, MAX_WINDOW, MIN_WINDOW, RateLimit, RateLimitAlgorithm,
     RateLimitDecision,
 };
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::CheckLimit;
 
 static CHECK_FIXED_WINDOW: LuaScript = script!("scripts/check_fixed_window.lua");

@@ -25,6 +25,7 @@ mod history;
 mod message_row;
 mod missed;
 mod model;
+mod operation_group;
 mod operations;
 mod post_commit;
 mod recent_list;
@@ -69,6 +70,7 @@ pub(crate) use self::message_row::MessageRow;
 pub use self::model::{
     HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
 };
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages,
     SendMessage,

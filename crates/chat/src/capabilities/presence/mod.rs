@@ -59,6 +59,7 @@ mod lifecycle;
 mod local_devices;
 mod model;
 mod native;
+mod operation_group;
 mod operations;
 mod query;
 mod reap;
@@ -89,6 +90,7 @@ use crate::nodes::LocalNode;
 
 pub use self::cleanup::{PresenceCleanup, clean_up_presence};
 pub use self::model::{Device, LiveDevice, PresenceStatus, UserStatus};
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{
     CountPresence, DeviceList, GetPresence, Heartbeat, HeartbeatReply, ListDevices, PresenceCount,
     PresenceWatch, QueryPresence, RemoveDevice, SetPresence, UserStatusList, WatchPresence,

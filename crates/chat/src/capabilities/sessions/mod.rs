@@ -29,6 +29,7 @@ mod find;
 mod lifecycle;
 mod model;
 mod native;
+mod operation_group;
 mod operations;
 mod reconcile;
 mod retry;
@@ -57,6 +58,7 @@ use crate::retry_queue::RetryQueue;
 
 pub use self::connections::{ConnectionRegistration, SessionEndHandler, SessionEndWaiter};
 pub use self::model::{SessionEndReason, SessionStatus, UserSession};
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{
     BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
     SessionEnded, SessionInfo, SessionValidity, UpdateUserSession, ValidateSession, VisitorSession,

@@ -19,6 +19,7 @@ pub mod keys;
 
 mod frame;
 mod model;
+mod operation_group;
 mod operations;
 mod throttle;
 
@@ -39,6 +40,7 @@ use crate::keys::{TtlName, TypingLayout};
 pub(crate) use self::frame::decode_typing_frame;
 
 pub use self::model::{TypingChange, TypingUser};
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{ListTyping, SetTyping, TypingReply, TypingUserList};
 
 static START_TYPING: LuaScript = script!("scripts/start_typing.lua");

@@ -21,6 +21,7 @@ mod counts;
 pub(crate) mod large_conversations;
 mod mark;
 mod model;
+mod operation_group;
 mod operations;
 mod receipts;
 mod reconcile;
@@ -40,6 +41,7 @@ pub use self::model::{
     ConversationUnread, CountedMessages, ReadReceipt, ReadReceiptPage, ReceiptChange, ReceiptKind,
     SenderPosition, UnreadChange, UnreadCount, UnreadSummary, count,
 };
+pub use self::operation_group::OPERATIONS;
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
 pub use self::repair::{CounterDifference, DifferenceKind, RepairReport};
 

@@ -7,73 +7,76 @@ use std::time::Duration;
 use super::settings::{KeyLayouts, PresenceLayout, TypingLayout};
 use super::{KeySettings, setting_enum};
 
-setting_enum! {
-    /// A TTL that can be configured.
-    pub enum TtlName for "ttl" {
-        /// Time after the last heartbeat at which a device expires.
-        Presence = "ttl.presence",
-        /// TTL of an explicit `offline` in the layout `status`.
-        StatusOffline = "ttl.status_offline",
-        /// Time after the last typing event at which a user no longer counts as typing.
-        Typing = "ttl.typing",
-        /// TTL of a cached membership.
-        Membership = "ttl.membership",
-        /// TTL of the cached set of participants.
-        Participants = "ttl.participants",
-        /// TTL of the list of recent messages after the last message.
-        Recent = "ttl.recent",
-        /// Time after the last request at which a session expires.
-        Session = "ttl.session",
-        /// Time after the last activity at which the presence of a support agent expires. Planned: it has no effect yet.
-        AgentPresence = "ttl.agent_presence",
-        /// TTL of the assignments of a support agent. Planned: it has no effect yet.
-        Assignments = "ttl.assignments",
-        /// TTL of the queues of the support desk. Planned: it has no effect yet.
-        Queues = "ttl.queues",
-        /// TTL of the dashboard figures of a support agent. Planned: it has no effect yet.
-        Dashboard = "ttl.dashboard",
-        /// TTL of the set of users that a user has blocked. Planned: it has no effect yet.
-        Blocked = "ttl.blocked",
-        /// TTL of a delivery position.
-        Delivery = "ttl.delivery",
-        /// TTL of a page of search results. Planned: it has no effect yet.
-        Search = "ttl.search",
-        /// Length of the window in which messages are counted.
-        MessageWindow = "limits.message_window",
-        /// Duration of a node's lease: without a renewal the node counts as dead.
-        NodeLease = "presence.node_lease",
-    }
+/// Declares the settings as `Variant = "name" => default in seconds`. The default may depend on the key layouts: then it is
+/// written as `|layouts| seconds`.
+macro_rules! ttl_settings {
+    (@seconds $layouts:ident, |$chosen:ident| $seconds:expr) => {{
+        let $chosen = $layouts;
+        $seconds
+    }};
+    (@seconds $layouts:ident, $seconds:literal) => { $seconds };
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal => ($($default:tt)+),)+) => {
+        setting_enum! {
+            /// A TTL that can be configured.
+            pub enum TtlName for "ttl" {
+                $($(#[doc = $doc])+ $variant = $name,)+
+            }
+        }
+
+        impl TtlName {
+            /// The default in seconds with these layouts.
+            pub const fn default_seconds(self, layouts: &KeyLayouts) -> u64 {
+                match self {
+                    $(Self::$variant => ttl_settings!(@seconds layouts, $($default)+),)+
+                }
+            }
+        }
+    };
+}
+
+ttl_settings! {
+    /// Time after the last heartbeat at which a device expires.
+    Presence = "ttl.presence" => (|layouts| match layouts.presence {
+        PresenceLayout::Devices | PresenceLayout::Sockets => 60,
+        PresenceLayout::Document => 300,
+        PresenceLayout::Status => 30,
+    }),
+    /// TTL of an explicit `offline` in the layout `status`.
+    StatusOffline = "ttl.status_offline" => (86_400),
+    /// Time after the last typing event at which a user no longer counts as typing.
+    Typing = "ttl.typing" => (|layouts| match layouts.typing {
+        TypingLayout::Document => 3,
+        TypingLayout::Flag => 5,
+    }),
+    /// TTL of a cached membership.
+    Membership = "ttl.membership" => (30),
+    /// TTL of the cached set of participants.
+    Participants = "ttl.participants" => (3_600),
+    /// TTL of the list of recent messages after the last message.
+    Recent = "ttl.recent" => (3_600),
+    /// Time after the last request at which a session expires.
+    Session = "ttl.session" => (604_800),
+    /// Time after the last activity at which the presence of a support agent expires. Planned: it has no effect yet.
+    AgentPresence = "ttl.agent_presence" => (1_800),
+    /// TTL of the assignments of a support agent. Planned: it has no effect yet.
+    Assignments = "ttl.assignments" => (3_600),
+    /// TTL of the queues of the support desk. Planned: it has no effect yet.
+    Queues = "ttl.queues" => (3_600),
+    /// TTL of the dashboard figures of a support agent. Planned: it has no effect yet.
+    Dashboard = "ttl.dashboard" => (300),
+    /// TTL of the set of users that a user has blocked. Planned: it has no effect yet.
+    Blocked = "ttl.blocked" => (3_600),
+    /// TTL of a delivery position.
+    Delivery = "ttl.delivery" => (3_600),
+    /// TTL of a page of search results. Planned: it has no effect yet.
+    Search = "ttl.search" => (60),
+    /// Length of the window in which messages are counted.
+    MessageWindow = "limits.message_window" => (60),
+    /// Duration of a node's lease: without a renewal the node counts as dead.
+    NodeLease = "presence.node_lease" => (5),
 }
 
 impl TtlName {
-    /// The default in seconds with these layouts.
-    pub const fn default_seconds(self, layouts: &KeyLayouts) -> u64 {
-        match self {
-            Self::Presence => match layouts.presence {
-                PresenceLayout::Devices | PresenceLayout::Sockets => 60,
-                PresenceLayout::Document => 300,
-                PresenceLayout::Status => 30,
-            },
-            Self::Typing => match layouts.typing {
-                TypingLayout::Document => 3,
-                TypingLayout::Flag => 5,
-            },
-            Self::NodeLease => 5,
-            Self::Membership => 30,
-            Self::Search | Self::MessageWindow => 60,
-            Self::Dashboard => 300,
-            Self::AgentPresence => 1_800,
-            Self::Participants
-            | Self::Recent
-            | Self::Assignments
-            | Self::Queues
-            | Self::Blocked
-            | Self::Delivery => 3_600,
-            Self::StatusOffline => 86_400,
-            Self::Session => 604_800,
-        }
-    }
-
     /// True if the setting is in the section `ttl`.
     pub fn is_in_ttl_section(self) -> bool {
         self.name().starts_with("ttl.")

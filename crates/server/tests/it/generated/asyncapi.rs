@@ -8,9 +8,9 @@ use parlor_chat::api::operation::COMMON_ERROR_CODES;
 use serde_json::{Map, Value, json};
 
 use parlor_server::socketio::event_table::{
-    CLIENT_EVENTS, ClientEvent, SERVER_EVENTS, connect_error_schema, error_ack_schema,
-    handshake_schema,
+    CLIENT_EVENTS, ClientEvent, connect_error_schema, error_ack_schema, handshake_schema,
 };
+use parlor_server::socketio::server_events::SERVER_EVENTS;
 
 use super::event_schemas::{SCHEMA_REF_PREFIX, schemas};
 use super::{camel_case, code_list, examples};

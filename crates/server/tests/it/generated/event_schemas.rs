@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use parlor_server::socketio::event_table::{
-    CLIENT_EVENTS, SERVER_EVENTS, connect_error_schema, error_ack_schema, handshake_schema,
+    CLIENT_EVENTS, connect_error_schema, error_ack_schema, handshake_schema,
 };
+use parlor_server::socketio::server_events::SERVER_EVENTS;
 use parlor_server::socketio::type_schema::TypeSchema;
 
 /// Prefix of a reference to another schema.

@@ -6,7 +6,8 @@ use serde_json::Value;
 use super::code_list;
 use super::event_schemas::{description, is_required, schemas};
 use super::typescript::type_of;
-use parlor_server::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS, handshake_schema};
+use parlor_server::socketio::event_table::{CLIENT_EVENTS, handshake_schema};
+use parlor_server::socketio::server_events::SERVER_EVENTS;
 
 const HEADER: &str = "\
 # Events

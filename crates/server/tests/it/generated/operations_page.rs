@@ -1,12 +1,15 @@
 //! Generates docs/operations.md and docs/errors.md from the tables of the gateways.
 
 use parlor_chat::api::error_code::ErrorCode;
-use parlor_chat::api::operation::{ALL_OPERATIONS, COMMON_ERROR_CODES, Operation, OperationInfo};
+use parlor_chat::api::operation::{
+    COMMON_ERROR_CODES, Interface, NotOffered, OPERATION_GROUPS, Operation, OperationGroup,
+    OperationInfo, all_operations,
+};
 use parlor_chat::typing::SetTyping;
 use parlor_server::api_error;
-use parlor_server::grpc::{METHOD_OPERATIONS, OPERATIONS_WITHOUT_METHOD};
-use parlor_server::http::routes::{OPERATIONS_WITHOUT_ROUTE, ROUTES};
-use parlor_server::socketio::event_table::{CLIENT_EVENTS, OPERATIONS_WITHOUT_EVENT};
+use parlor_server::grpc::METHOD_OPERATIONS;
+use parlor_server::http::routes::ROUTES;
+use parlor_server::socketio::event_table::CLIENT_EVENTS;
 
 use super::openapi_errors::HTTP_ERROR_CODES;
 use super::{code_list, comma_list};
@@ -45,7 +48,7 @@ If a retry can succeed, HTTP sends `Retry-After` (whole seconds) with 429 and 50
 pub(super) fn text() -> String {
     let mut text = String::from(OPERATIONS);
     let mut group = "";
-    for info in ALL_OPERATIONS {
+    for info in all_operations() {
         let own = info.name.split('.').next().unwrap_or_default();
         if own != group {
             group = own;
@@ -53,26 +56,38 @@ pub(super) fn text() -> String {
                 "\n## {group}\n\n| operation | HTTP | gRPC | Socket.IO | error codes |\n|---|---|---|---|---|\n"
             );
         }
-        text += &operation_row(info);
+        text += &operation_row(&info);
     }
     text += &format!(
         "\nError codes of every operation: {}. Error codes of HTTP itself: {}.\n",
         code_list(COMMON_ERROR_CODES),
         code_list(HTTP_ERROR_CODES)
     );
-    let absent = OPERATIONS_WITHOUT_ROUTE.iter().map(|row| ("HTTP", row));
-    let absent = absent.chain(OPERATIONS_WITHOUT_METHOD.iter().map(|row| ("gRPC", row)));
-    let absent = absent.chain(
-        OPERATIONS_WITHOUT_EVENT
-            .iter()
-            .map(|row| ("Socket.IO", row)),
-    );
     text += "\n## Not offered\n\n| operations | not by | reason |\n|---|---|---|\n";
-    for (gateway, (operations, reason)) in absent {
-        let names = comma_list(operations.iter().map(|info| format!("`{}`", info.name)));
-        text += &format!("| {names} | {gateway} | {reason} |\n");
+    for (name, interface) in INTERFACES {
+        for (group, row) in not_offered_by(interface) {
+            let operations = row.operations(group).iter();
+            let operations = comma_list(operations.map(|info| format!("`{}`", info.name)));
+            text += &format!("| {operations} | {name} | {} |\n", row.reason);
+        }
     }
     text
+}
+
+const INTERFACES: [(&str, Interface); 3] = [
+    ("HTTP", Interface::Http),
+    ("gRPC", Interface::Grpc),
+    ("Socket.IO", Interface::SocketIo),
+];
+
+fn not_offered_by(
+    interface: Interface,
+) -> impl Iterator<Item = (&'static OperationGroup, &'static NotOffered)> {
+    let rows = OPERATION_GROUPS.iter().flat_map(|group| {
+        let rows = group.not_offered.iter();
+        rows.map(move |row| (group, row))
+    });
+    rows.filter(move |(_, row)| row.interface == interface)
 }
 
 fn operation_row(info: &OperationInfo) -> String {
@@ -133,23 +148,27 @@ fn each_gateway_offers_every_operation_or_states_the_reason() {
     assert_eq!(typing.len(), 2);
     typing.pop();
     let socketio = typing.into_iter().chain(others);
-    let gateways: [(Vec<OperationInfo>, &[_]); 3] = [
-        (http.collect(), OPERATIONS_WITHOUT_ROUTE),
-        (grpc.collect(), OPERATIONS_WITHOUT_METHOD),
-        (socketio.collect(), OPERATIONS_WITHOUT_EVENT),
+    let gateways: [(Vec<OperationInfo>, Interface); 3] = [
+        (http.collect(), Interface::Http),
+        (grpc.collect(), Interface::Grpc),
+        (socketio.collect(), Interface::SocketIo),
     ];
-    for (offered, not_offered) in gateways {
-        for info in ALL_OPERATIONS {
-            let reasons = not_offered.iter().filter(|(all, _)| all.contains(info));
-            let reasons = reasons.filter(|(_, reason)| !reason.is_empty()).count();
-            let offers = offered.iter().filter(|offer| *offer == info).count();
-            assert_eq!(offers + reasons, 1, "{}", info.name);
+    for (offered, interface) in gateways {
+        for info in all_operations() {
+            let reasons = not_offered_by(interface)
+                .filter(|(group, row)| row.operations(group).contains(&info))
+                .filter(|(_, row)| !row.reason.is_empty())
+                .count();
+            let offers = offered.iter().filter(|offer| **offer == info).count();
+            assert_eq!(offers + reasons, 1, "{interface:?}: {}", info.name);
         }
-        for info in offered
-            .iter()
-            .chain(not_offered.iter().flat_map(|(all, _)| *all))
-        {
-            assert!(ALL_OPERATIONS.contains(info), "{}", info.name);
+        for info in &offered {
+            assert!(all_operations().any(|it| it == *info), "{}", info.name);
+        }
+        for (group, row) in not_offered_by(interface) {
+            for info in row.operations(group) {
+                assert!(group.operations.contains(info), "{}", info.name);
+            }
         }
     }
 }

@@ -6,7 +6,8 @@ use parlor_chat::api::error_code::ErrorCode;
 use serde_json::{Value, json};
 
 use super::event_schemas::{description, is_required, referenced_type, schemas};
-use parlor_server::socketio::event_table::{CLIENT_EVENTS, SERVER_EVENTS};
+use parlor_server::socketio::event_table::CLIENT_EVENTS;
+use parlor_server::socketio::server_events::SERVER_EVENTS;
 
 const HEADER: &str = "\
 // Generated from the event tables; `make docs` rewrites it.
