@@ -7,6 +7,7 @@
 //! 3. While the store cannot count, each node counts locally.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parlor_chat::Chat;
 use parlor_chat::api::caller::{Caller, Role};
@@ -24,6 +25,8 @@ pub struct RequestRateLimiter {
     local_limiter: LocalRateLimiter,
     /// Zero of the local limiter's clock.
     started_at: Instant,
+    /// An error other than an outage was logged. It is logged once, because it comes back with each request.
+    is_error_reported: AtomicBool,
 }
 
 impl RequestRateLimiter {
@@ -33,6 +36,7 @@ impl RequestRateLimiter {
             limit,
             local_limiter: LocalRateLimiter::new(),
             started_at: Instant::now(),
+            is_error_reported: AtomicBool::new(false),
         }
     }
 
@@ -44,6 +48,7 @@ impl RequestRateLimiter {
                 // Not logged here: operations that need the store return these errors.
                 Err(error)
                     if error.is_store_unavailable() || matches!(error, Error::StoreFull(_)) => {}
+                Err(_) if self.is_error_reported.swap(true, Ordering::Relaxed) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);
                     warn!(

@@ -22,28 +22,30 @@ impl Conversations {
         let (keys, store) = (self.ctx.keys(), self.ctx.store());
         let conversation = &change.conversation;
         let mut stale = vec![
-            keys.participants(conversation),
-            keys.participants_version(conversation),
+            (keys.participants(conversation), "set"),
+            (keys.participants_version(conversation), "string"),
         ];
         if change.deleted {
-            stale.push(keys.recent_list(conversation));
-            stale.push(keys.apply_watermark(conversation));
+            stale.push((keys.recent_list(conversation), "list"));
+            stale.push((keys.apply_watermark(conversation), "string"));
         }
         for (user, _) in &change.users {
-            stale.push(keys.membership(conversation, user));
-            stale.push(keys.membership_epoch(conversation, user));
+            stale.push((keys.membership(conversation, user), "string"));
+            stale.push((keys.membership_epoch(conversation, user), "string"));
         }
         let frame = change.members_changed_frame();
         // A change without users, too, must prevent slow readers from caching what they have read.
         for stale in stale.chunks(MAX_KEYS_PER_CALL) {
             let mut names = vec![keys.membership_generation(conversation)];
-            names.extend_from_slice(stale);
+            names.extend(stale.iter().map(|(key, _)| key.clone()));
+            let types: Vec<&str> = stale.iter().map(|(_, kind)| *kind).collect();
             let call = INVALIDATE_MEMBERSHIP
                 .keys(&names[..])
                 .arg(GENERATION_TTL_SECONDS * 1_000)
                 .arg(store.bus().publish_command())
                 .arg(keys.conversation_channel(conversation))
-                .arg(&frame);
+                .arg(&frame)
+                .arg(types);
             let () = call.run(&store.idempotent()).await?;
         }
         Ok(())

@@ -14,11 +14,14 @@ use super::{Conversations, member_rows};
 use crate::api::error::{Error, Result};
 use crate::clock::duration_millis;
 use crate::ids::{ConversationId, UserId};
-use crate::keys::{Key, TtlName};
+use crate::keys::{ForeignKeyWarning, Key, TtlName};
 use crate::single_flight::{FlightLeader, FlightRole, SingleFlight};
 
 static READ_PARTICIPANTS: LuaScript = script!("scripts/read_participants.lua");
 static CACHE_PARTICIPANTS: LuaScript = script!("scripts/cache_participants.lua");
+
+static FOREIGN_SET: ForeignKeyWarning =
+    ForeignKeyWarning::new("the members are read from the database");
 
 /// Maximum number of conversations in the memory of a node, and of users in them.
 const MAX_CACHED_CONVERSATIONS: usize = 10_000;
@@ -211,9 +214,11 @@ impl Conversations {
             .arg(format!("{}|{epoch}", list.version))
             .arg(duration_millis(self.ctx.keys().ttl(TtlName::Participants)))
             .arg(&list.users[..]);
-        let stored: redis::RedisResult<bool> = call.run(&self.ctx.store().idempotent()).await;
-        if let Err(error) = stored {
-            tracing::debug!(%error, "cannot cache the participants");
+        let stored: redis::RedisResult<u8> = call.run(&self.ctx.store().idempotent()).await;
+        match stored {
+            Ok(2) => FOREIGN_SET.report(&self.ctx.keys().participants(conversation)),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "cannot cache the participants"),
         }
     }
 

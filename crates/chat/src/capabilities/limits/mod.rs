@@ -9,6 +9,7 @@
 //!    counts once. GCRA and the message counter store no members, so their calls are never repeated.
 //! 5. The caller decides what happens while the store is unavailable. [`LocalRateLimiter`] is for callers that still
 //!    want to count.
+//! 6. A key of a foreign type stays as it is. The messages of its user are counted in the memory of the node.
 
 pub mod keys;
 
@@ -19,6 +20,8 @@ mod native;
 mod operation_group;
 mod operations;
 
+use std::sync::Arc;
+
 use parlor_store::{LuaScript, ScriptCall, StoreErrorClass, classify_error, script};
 use redis::{ErrorKind, FromRedisValue, RedisError};
 
@@ -26,7 +29,7 @@ use crate::api::error::{Error, Result};
 use crate::clock::duration_millis;
 use crate::context::ChatContext;
 use crate::ids::{LimiterId, UserId};
-use crate::keys::{Key, TtlName};
+use crate::keys::{ForeignKeyWarning, Key, TtlName};
 
 pub use self::local_limiter::{LocalRateLimiter, MAX_LIMITERS};
 pub use self::model::{
@@ -43,16 +46,24 @@ static COUNT_MESSAGE: LuaScript =
     script!("scripts/count_message.lua").with_native(native::count_message);
 static REFUND_MESSAGE: LuaScript = script!("scripts/refund_message.lua");
 
+static FOREIGN_COUNTER: ForeignKeyWarning =
+    ForeignKeyWarning::new("each node counts the messages of this user by itself");
+
 /// Rate limiter shared by all nodes of a store. Cloning copies pointers.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     ctx: ChatContext,
+    /// Counts the messages of users whose key has a foreign type.
+    local_messages: Arc<LocalRateLimiter>,
 }
 
 impl RateLimiter {
     /// Creates the rate limiter of a store.
     pub fn new(ctx: ChatContext) -> Self {
-        Self { ctx }
+        Self {
+            ctx,
+            local_messages: Arc::default(),
+        }
     }
 
     /// Checks a limit and counts `cost` requests (1 to [`MAX_COST`], at most the limit) if all of them fit. With `peek`
@@ -118,6 +129,15 @@ impl RateLimiter {
             .keys(self.ctx.keys().message_counter(user))
             .arg(limit)
             .arg(duration_millis(window))
+    }
+
+    /// Counts one message on this node alone, for a user whose key has a foreign type or contains no number.
+    pub fn count_message_locally(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
+        FOREIGN_COUNTER.report(&self.ctx.keys().message_counter(user));
+        let window = self.ctx.keys().ttl(TtlName::MessageWindow);
+        let limit = RateLimit::new(RateLimitAlgorithm::Gcra, limit, window)?;
+        let id = LimiterId::new(user.as_str())?;
+        Ok(self.local_messages.check(&id, &limit, self.ctx.now()))
     }
 
     /// Takes a counted message back, because it was not sent. Does nothing without a counter. If the window of the

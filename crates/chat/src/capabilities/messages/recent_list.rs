@@ -21,7 +21,7 @@ use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
 use crate::clock::duration_millis;
 use crate::ids::ConversationId;
-use crate::keys::{RecentLayout, TtlName};
+use crate::keys::{ForeignKeyWarning, RecentLayout, TtlName};
 use crate::single_flight::FlightRole;
 
 /// Attempts to read the rows and install the list. An attempt fails if a newer message or change is applied meanwhile.
@@ -29,6 +29,9 @@ const MAX_REFILL_ATTEMPTS: usize = 4;
 /// Loads of other callers that a caller waits for before it loads the messages itself. The second one began after the
 /// first one ended, so it contains what the caller needs.
 const MAX_SHARED_LOADS_AWAITED: usize = 2;
+
+static FOREIGN_LIST: ForeignKeyWarning =
+    ForeignKeyWarning::new("the newest messages are read from the database");
 
 /// Requested `seq` range of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +149,11 @@ impl Messages {
             newest = Some(read);
             match install {
                 Ok(InstallStatus::Done) => break,
+                Ok(InstallStatus::ForeignKey) => {
+                    let key = self.ctx.keys().recent_list(conversation);
+                    FOREIGN_LIST.report(&key);
+                    break;
+                }
                 Ok(InstallStatus::Stale) => {}
                 Ok(InstallStatus::Cold) => {
                     let applied = self.apply_after(conversation, None).await;
@@ -213,6 +221,8 @@ enum InstallStatus {
     Stale,
     /// The store has no watermark of the current epoch.
     Cold,
+    /// The key has a foreign type and stays as it is.
+    ForeignKey,
 }
 
 impl FromRedisValue for InstallStatus {
@@ -221,6 +231,7 @@ impl FromRedisValue for InstallStatus {
             "OK" => Ok(Self::Done),
             "OLD" => Ok(Self::Stale),
             "COLD" => Ok(Self::Cold),
+            "FOREIGN" => Ok(Self::ForeignKey),
             other => Err(ParsingError::from(format!(
                 "unknown install status {other}"
             ))),

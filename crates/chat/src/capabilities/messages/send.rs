@@ -131,6 +131,17 @@ impl Messages {
             {
                 return Ok(RateLimitOutcome::NotCounted);
             }
+            // The counter has a foreign type. The row of the member decides who may write.
+            Err(Error::StoreRejected(_)) => {
+                let max = self.options.max_messages_per_window;
+                let decision = self.limits.count_message_locally(sender, max)?;
+                return Ok(match decision.allowed {
+                    true => RateLimitOutcome::NotCounted,
+                    false => RateLimitOutcome::Limited {
+                        retry_after_ms: decision.retry_after_ms.unwrap_or_default(),
+                    },
+                });
+            }
             Err(error) => return Err(error),
         };
         let cached_as_non_member = cached.is_some_and(|cached| cached.starts_with('0'));

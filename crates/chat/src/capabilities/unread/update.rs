@@ -27,6 +27,7 @@ use crate::background::log_failure;
 use crate::bus::frame::{self, BusFrameKind};
 use crate::context::ChatContext;
 use crate::ids::{ConversationId, UserId};
+use crate::keys::ForeignKeyWarning;
 
 /// TTL of a user's unread state, counted from its last change.
 pub(super) const UNREAD_STATE_TTL_MS: u64 = UNREAD_STATE_TTL_SECS * 1_000;
@@ -34,6 +35,9 @@ pub(super) const UNREAD_STATE_TTL_MS: u64 = UNREAD_STATE_TTL_SECS * 1_000;
 const MAX_USERS_PER_CALL: usize = 32;
 /// Maximum number of users per pipeline.
 const MAX_USERS_PER_PIPELINE: usize = 1_024;
+
+static FOREIGN_COUNTER: ForeignKeyWarning =
+    ForeignKeyWarning::new("clients get the right count, and other services do not");
 
 /// One update of a user's counter in a conversation.
 #[derive(Debug, Clone, Copy)]
@@ -224,11 +228,17 @@ pub(super) async fn run_updates<'u>(
         let mut store = ctx.store().idempotent();
         let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
         let replies = updates.iter().zip(replies.into_iter().flatten());
-        cold.extend(
-            replies
-                .filter(|(_, reply)| *reply != 1)
-                .map(|((user, _), _)| *user),
-        );
+        for ((user, _), reply) in replies {
+            match reply {
+                0 => cold.push(*user),
+                2 => FOREIGN_COUNTER.report(&format!(
+                    "{} or {}",
+                    ctx.keys().unread(user, conversation),
+                    ctx.keys().unread_total(user)
+                )),
+                _ => {}
+            }
+        }
     }
     Ok(cold)
 }

@@ -5,6 +5,7 @@
 //! 2. A key can be built only from validated identifiers of the declared kinds.
 //! 3. Every key that can be built belongs to exactly one declaration of the configured layouts.
 
+mod foreign_key;
 mod keyspace;
 mod matcher;
 mod named_enum;
@@ -27,4 +28,5 @@ pub use settings::{
 pub use spec::{KeyGroup, KeyKind, KeyLayout, KeySpec, SchemaSource};
 pub use ttl::{KeyTtl, TtlName, TtlValues, format_duration};
 
+pub(crate) use foreign_key::ForeignKeyWarning;
 pub(crate) use named_enum::{named_enum, setting_enum};

@@ -8,6 +8,8 @@ local generation, participants, version = KEYS[1], KEYS[2], KEYS[3]
 local rows_version = ARGV[1]
 
 local reply = {}
-if redis.call('GET', version) == rows_version then reply = redis.call('SMEMBERS', participants) end
+if redis.call('GET', version) == rows_version then reply = redis.pcall('SMEMBERS', participants) end
+-- The key has a foreign type: it contains no users.
+if reply.err then reply = {} end
 table.insert(reply, 1, redis.call('GET', generation) or '')
 return reply

@@ -29,6 +29,11 @@ local FIRST_KEY, FIRST, WIDTH, MOST = 7, 12, 6, 100
 -- Length of the frame header: version, kind, seq, rev. The JSON of the message follows.
 local FRAME_HEAD = 18
 
+-- A key of a foreign type belongs to another service and stays.
+local function drop_list()
+  if redis.call('TYPE', list).ok == 'list' then redis.call('DEL', list) end
+end
+
 local messages = (#ARGV - FIRST + 1) / WIDTH
 local top, stored_epoch, rev
 local value = redis.call('GET', top_key)
@@ -42,7 +47,7 @@ if stored_epoch ~= epoch then
   start = tonumber(start)
   local last = messages > 0 and tonumber(ARGV[FIRST + (messages - 1) * WIDTH]) or start
   top, rev, changed = math.max(start, math.min(top, last)), read_rev, true
-  redis.call('DEL', list)
+  drop_list()
 end
 
 local function stop_typing(typing_key, user, frame)
@@ -77,13 +82,11 @@ for nth = 0, messages - 1 do
   elseif seq == top + 1 then
     if read_rev < rev then
       -- The messages were read before a change that is already published, perhaps a change of this message.
-      redis.call('DEL', list)
+      drop_list()
     else
       -- Message 1 alone is a complete list, so the list may be created. Otherwise only an existing list is extended.
       local entry = string.sub(frame, FRAME_HEAD + 1, -2) .. entry_end
-      local pushed = redis.pcall(top == 0 and 'LPUSH' or 'LPUSHX', list, entry)
-      -- The key has a foreign type: delete it.
-      if type(pushed) == 'table' and pushed.err then redis.call('DEL', list) end
+      redis.pcall(top == 0 and 'LPUSH' or 'LPUSHX', list, entry)
     end
     if stopped ~= '' then stop_typing(KEYS[FIRST_KEY + nth], sender, stopped) end
     redis.call(publish, channel, frame)
@@ -94,8 +97,7 @@ end
 
 if changed then
   local trimmed = redis.pcall('LTRIM', list, 0, MOST - 1)
-  if trimmed.err then redis.call('DEL', list) end
-  redis.call('PEXPIRE', list, list_ttl)
+  if not trimmed.err then redis.call('PEXPIRE', list, list_ttl) end
   redis.call('SET', top_key, string.format('%.0f|%s|%.0f', top, epoch, rev), 'PX', top_ttl)
 end
 local differs = expected ~= '' and (redis.call('GET', version) ~= expected or redis.call('EXISTS', members) == 0)

@@ -57,19 +57,18 @@ pub(super) fn append_messages(script: &mut NativeScriptCall<'_>) -> NativeScript
             rev: read_rev,
             changed: true,
         };
-        script.del(list)?;
+        drop_list(script, list)?;
     }
     let state = apply_messages(script, &mut top, messages, read_rev)?;
     if top.changed {
         if script
             .call(&[b"LTRIM", list, b"0", LAST_LIST_INDEX])
-            .is_err()
+            .is_ok()
         {
-            script.del(list)?;
+            // The list need not be on disk, because it can be refilled from the database.
+            script.set_memory_only(list)?;
+            script.pexpire(list, parse_number_arg(list_ttl)? as u64)?;
         }
-        // The list need not be on disk, because it can be refilled from the database.
-        script.set_memory_only(list)?;
-        script.pexpire(list, parse_number_arg(list_ttl)? as u64)?;
         let mut text = format_number(top.seq);
         text.push(b'|');
         text.extend_from_slice(epoch);
@@ -111,17 +110,15 @@ fn apply_messages(
         }
         if read_rev < top.rev {
             // The messages were read before a change that is already published, perhaps a change of this message.
-            script.del(list)?;
+            drop_list(script, list)?;
         } else {
             let message = frame.get(MESSAGE_FRAME_HEADER_LEN..frame.len().saturating_sub(1));
             let entry = [message.unwrap_or_default(), entry_end].concat();
             // Message 1 alone is a complete list, so the list may be created. Otherwise only an existing list is
             // extended.
             let push: &[u8] = if top.seq == 0.0 { b"LPUSH" } else { b"LPUSHX" };
-            if script.call(&[push, list, &entry]).is_err() {
-                // The key has a foreign type: delete it.
-                script.del(list)?;
-            }
+            // A key of a foreign type belongs to another service and stays.
+            let _ = script.call(&[push, list, &entry]);
         }
         if !stopped.is_empty() {
             let [typing_key] = script.keys_at(FIRST_TYPING_KEY + nth)?;
@@ -138,6 +135,14 @@ fn apply_messages(
         (top.seq, top.changed) = (seq, true);
     }
     Ok("OK")
+}
+
+/// Deletes the list. A key of a foreign type belongs to another service and stays.
+fn drop_list(script: &mut NativeScriptCall<'_>, list: &[u8]) -> Result<(), CommandError> {
+    if script.call(&[b"TYPE", list])? == Value::SimpleString("list".into()) {
+        script.del(list)?;
+    }
+    Ok(())
 }
 
 /// The event JSON without the sender among the participants. Ids need no escaping, so the first quoted match after the

@@ -23,10 +23,8 @@ if seq > top then return 'GAP' end
 
 local at, unseen = top - seq, false
 local entry = at < MOST and redis.pcall('LINDEX', list, at)
-if type(entry) == 'table' then
-  -- The key has a foreign type: delete it.
-  redis.call('DEL', list)
-elseif entry then
+-- A key of a foreign type belongs to another service and stays.
+if type(entry) == 'string' then
   local read, message = pcall(cjson.decode, entry)
   if not read or type(message) ~= 'table' or message.seq ~= seq or type(message.rev) ~= 'number' then
     redis.call('DEL', list)

@@ -84,13 +84,19 @@ local function mark_left(old, version, now)
   return { left = version, at = now, top = old and old.top or 0 }
 end
 
+-- True if a documented key has a foreign type. Such a key belongs to another service and stays.
+local has_foreign_key = false
+
 -- Writes a documented counter. The key is deleted at 0.
 local function write_counter(key, number)
+  -- Both commands fail if the key has a foreign type.
+  local old
   if number > 0 then
-    redis.call('SET', key, int(number))
+    old = redis.pcall('GETSET', key, int(number))
   else
-    redis.call('DEL', key)
+    old = redis.pcall('GETDEL', key)
   end
+  if type(old) == 'table' then has_foreign_key = true end
 end
 
 -- Value of a documented counter, 0 if it is missing or no number.
@@ -106,7 +112,7 @@ local function adjust_total(key, before, after)
   if type(total) == 'table' or total < after then
     write_counter(key, after)
   elseif total == 0 and before ~= after then
-    redis.call('DEL', key)
+    write_counter(key, 0)
   end
 end
 

@@ -180,19 +180,31 @@ pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> Co
     }
 }
 
+/// What became of a documented key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyWrite {
+    Done,
+    /// The key has a foreign type: it belongs to another service and stays.
+    ForeignKey,
+}
+
 /// Writes a documented counter. The key is deleted at 0.
 pub(super) fn write_counter(
     script: &mut NativeScriptCall<'_>,
     key: &[u8],
     number: f64,
-) -> Result<(), CommandError> {
+) -> Result<KeyWrite, CommandError> {
+    if script.get(key).is_err() {
+        return Ok(KeyWrite::ForeignKey);
+    }
     if number > 0.0 {
         let mut text = Vec::with_capacity(16);
         push_integer(&mut text, number);
-        script.set(key, &text, None)
+        script.set(key, &text, None)?;
     } else {
-        script.del(key).map(drop)
+        script.del(key)?;
     }
+    Ok(KeyWrite::Done)
 }
 
 /// Value of a documented counter, 0 if it is missing or no number.
@@ -210,7 +222,7 @@ pub(super) fn change_total(
     key: &[u8],
     before: f64,
     after: f64,
-) -> Result<(), CommandError> {
+) -> Result<KeyWrite, CommandError> {
     let total = match before == after {
         true => Some(read_counter(call, key)),
         false => {
@@ -224,8 +236,8 @@ pub(super) fn change_total(
     };
     match total {
         Some(total) if total >= after => match total == 0.0 && before != after {
-            true => call.del(key).map(drop),
-            false => Ok(()),
+            true => write_counter(call, key, 0.0),
+            false => Ok(KeyWrite::Done),
         },
         _ => write_counter(call, key, after),
     }

@@ -11,6 +11,7 @@
 local key, seq = KEYS[1], ARGV[1]
 local stored = redis.pcall('GET', key)
 if type(stored) == 'string' and (tonumber(stored) or 0) > tonumber(seq) then seq = stored end
-redis.call('SET', key, seq, 'PX', ARGV[2])
+-- A key of a foreign type belongs to another service and stays.
+if type(stored) ~= 'table' then redis.call('SET', key, seq, 'PX', ARGV[2]) end
 redis.call(ARGV[3], ARGV[4], ARGV[5])
 return redis.status_reply('OK')

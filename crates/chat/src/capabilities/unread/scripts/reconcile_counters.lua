@@ -64,7 +64,7 @@ for nth = 1, conversations do
     elseif not old or old.at + keep_left <= now then
       redis.call('HDEL', state_key, conversation)
     end
-    redis.call('DEL', KEYS[nth + 2])
+    write_counter(KEYS[nth + 2], 0)
     if count(old) > 0 then changes[#changes + 1] = { conversation, 0 } end
   end
 end

@@ -12,17 +12,19 @@
 -- ARGV[6]       conversation
 -- ARGV[8n+7…]   channel of the user, kind of update (`sent`, `placed`, `left`), members_version (`sent`, `left`) or
 --               joined_version (`placed`), position, top, badge, own, end of the mute (empty: unchanged)
--- Reply         for each user 1, or 0 if the state must be reconciled with the rows first
+-- Reply         for each user 1, 2 if a documented key has a foreign type and was not written, or 0 if the state must be
+--               reconciled with the rows first
 local now, epoch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local publish, head, conversation = ARGV[4], ARGV[5], ARGV[6]
 
 local function update_user(user)
   local key, at = user * 3, 6 + user * 8
+  has_foreign_key = false
   local state_key, count_key, total_key = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
   local channel, what, version = ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
   local stored = redis.pcall('HMGET', state_key, ':epoch', ':total', conversation)
   if stored.err then
-    -- The key has a foreign type: delete it.
+    -- The key is internal: a value of a foreign type is of no use to anybody.
     redis.call('DEL', state_key)
     stored = {}
   end
@@ -31,7 +33,7 @@ local function update_user(user)
     -- A former membership has no row, so a reconcile would not find its counter.
     if what == 'left' then
       if not stored[3] and read_counter(count_key) > 0 then adjust_total(total_key, read_counter(count_key), 0) end
-      redis.call('DEL', count_key)
+      write_counter(count_key, 0)
     end
     return 0
   end
@@ -64,7 +66,7 @@ local function update_user(user)
   if after ~= before or total_after ~= total then
     publish_counts(publish, channel, head, conversation, after, total_after)
   end
-  return 1
+  return has_foreign_key and 2 or 1
 end
 
 local reply = {}

@@ -10,8 +10,8 @@ use parlor_store::native::{
 use redis::Value;
 
 use super::counter_field::{
-    CounterField, RowPosition, change_total, count, encode_counts_frame, mark_left, merge_position,
-    read_counter, total_share, write_counter,
+    CounterField, KeyWrite, RowPosition, change_total, count, encode_counts_frame, mark_left,
+    merge_position, read_counter, total_share, write_counter,
 };
 
 /// Arguments shared by all users of a call.
@@ -41,18 +41,22 @@ pub(super) fn update_counters(script: &mut NativeScriptCall<'_>) -> NativeScript
     let users = script.keys().len() / KEYS_PER_USER;
     let mut replies = Vec::with_capacity(users);
     for user in 0..users {
-        let done = update_user(script, &args, user)?;
-        replies.push(Value::Int(i64::from(done)));
+        let reply = match update_user(script, &args, user)? {
+            None => 0,
+            Some(KeyWrite::Done) => 1,
+            Some(KeyWrite::ForeignKey) => 2,
+        };
+        replies.push(Value::Int(reply));
     }
     Ok(Some(array(replies)))
 }
 
-/// Updates one user; false if the state must be reconciled with the rows first.
+/// Updates one user; `None` if the state must be reconciled with the rows first.
 fn update_user(
     script: &mut NativeScriptCall<'_>,
     args: &UpdateArgs<'_>,
     user: usize,
-) -> Result<bool, CommandError> {
+) -> Result<Option<KeyWrite>, CommandError> {
     let [state_key, count_key, total_key] = script.keys_at(user * KEYS_PER_USER)?;
     let [
         channel,
@@ -69,7 +73,7 @@ fn update_user(
     let stored = match script.hmget(state_key, fields) {
         Ok(stored) => stored,
         Err(_) => {
-            // The key has a foreign type: delete it.
+            // The key is internal: a value of a foreign type is of no use to anybody.
             script.del(state_key)?;
             [None, None, None]
         }
@@ -86,19 +90,19 @@ fn update_user(
             if field.is_none() && shown > 0.0 {
                 change_total(script, total_key, shown, 0.0)?;
             }
-            script.del(count_key)?;
+            write_counter(script, count_key, 0.0)?;
         }
-        return Ok(false);
+        return Ok(None);
     };
     let (before, share_before) = (count(old.as_ref()), total_share(old.as_ref()));
     let mut new = match kind {
         b"left" => mark_left(old, version, args.now),
         b"sent" => {
             let Some(old) = &mut old else {
-                return Ok(false);
+                return Ok(None);
             };
             if matches!(old, CounterField::Left { left, .. } if version >= *left) {
-                return Ok(false);
+                return Ok(None);
             }
             old.raise_last_seq(parse_number_arg(last_seq)?);
             *old
@@ -106,7 +110,7 @@ fn update_user(
         _ => {
             let muted = parse_lua_number(muted);
             if old.is_none() && muted.is_none() {
-                return Ok(false);
+                return Ok(None);
             }
             let position = RowPosition {
                 joined_version: version,
@@ -124,7 +128,7 @@ fn update_user(
     }
     let written = new.encode();
     if field.as_deref() == Some(&written[..]) {
-        return Ok(true);
+        return Ok(Some(KeyWrite::Done));
     }
     let (after, total_after) = (
         count(Some(&new)),
@@ -144,15 +148,19 @@ fn update_user(
         true => read_counter(script, count_key),
         false => 0.0,
     };
+    let mut written = [KeyWrite::Done; 2];
     if after != before || field.is_none() {
-        write_counter(script, count_key, after)?;
+        written[0] = write_counter(script, count_key, after)?;
     }
     if total_after != total + replaced {
-        change_total(script, total_key, total + replaced, total_after)?;
+        written[1] = change_total(script, total_key, total + replaced, total_after)?;
     }
     if after != before || total_after != total {
         let frame = encode_counts_frame(args.frame_header, args.conversation, after, total_after);
         script.publish(args.publish, channel, &frame);
     }
-    Ok(true)
+    Ok(Some(match written.contains(&KeyWrite::ForeignKey) {
+        true => KeyWrite::ForeignKey,
+        false => KeyWrite::Done,
+    }))
 }

@@ -19,6 +19,7 @@ use crate::support::Fixture;
 on_every_engine! {
     membership_is_cached_and_invalidated_by_each_change;
     cached_membership_of_another_epoch_is_reread;
+    a_participant_set_of_a_foreign_type_stays;
     concurrent_membership_checks_share_one_database_read;
     participants_follow_the_version_of_the_rows;
     participants_of_another_epoch_are_not_believed;
@@ -149,6 +150,30 @@ pub async fn cached_membership_of_another_epoch_is_reread(fixture: Conversations
         .set(&fixture.keys.membership(&c1, &bob), "perhaps")
         .await;
     assert!(!fixture.is_member_on_node(0, "c1", "bob").await);
+}
+
+pub async fn a_participant_set_of_a_foreign_type_stays(fixture: ConversationsFixture) {
+    group(&fixture, &["alice", "bob"]).await;
+    let (c1, bob) = (conversation("c1"), user("bob"));
+    let theirs = fixture.keys.participants(&c1);
+    let mut pipe = redis::pipe();
+    pipe.cmd("DEL").arg(&theirs);
+    pipe.cmd("RPUSH").arg(&theirs).arg("theirs");
+    pipe.exec_async(&mut fixture.store.clone()).await.unwrap();
+    let node = fixture.nodes[0].conversations();
+    for member in [true, false] {
+        if !member {
+            remove(&fixture, 1, "bob").await;
+        }
+        assert_eq!(fixture.is_member_on_node(0, "c1", "bob").await, member);
+        let version = fixture.version("c1").await;
+        let users = node.participants_at(&c1, version).await.unwrap();
+        assert_eq!(users.contains(&bob), member);
+    }
+    let mut list = redis::cmd("LRANGE");
+    list.arg(&theirs).arg(0).arg(-1);
+    let list: Vec<String> = list.query_async(&mut fixture.store.clone()).await.unwrap();
+    assert_eq!(list, ["theirs"]);
 }
 
 /// Maximum number of row reads: a caller that comes after a row was read may start another load, because an answer must

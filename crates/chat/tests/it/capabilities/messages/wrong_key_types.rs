@@ -11,30 +11,62 @@ use super::fixture::{World, c1, person, text, user};
 use super::test_on_all_backends;
 
 test_on_all_backends! {
-    a_wrong_key_type_in_place_of_the_recent_list_is_replaced;
+    a_key_of_a_foreign_type_in_place_of_the_recent_list_stays;
+    a_counter_of_a_foreign_type_is_replaced_by_the_memory_of_the_node;
     a_foreign_value_about_membership_keeps_nobody_from_sending;
     one_conversation_that_cannot_be_told_keeps_no_other_waiting;
     a_member_known_only_to_the_cache_gets_no_history;
 }
 
-async fn a_wrong_key_type_in_place_of_the_recent_list_is_replaced(mut world: World) {
-    world.send(0, "alice", "one").await;
+async fn a_key_of_a_foreign_type_in_place_of_the_recent_list_stays(mut world: World) {
+    let list = world.keys.recent_list(&c1());
     let mut set = redis::cmd("SET");
-    set.arg(world.keys.recent_list(&c1()))
-        .arg("somebody else's");
+    set.arg(&list).arg("theirs");
+    let stays = async |world: &World| {
+        let mut pipe = redis::pipe();
+        pipe.cmd("GET").arg(&list).cmd("PTTL").arg(&list);
+        let found: (String, i64) = pipe.query_async(&mut world.store.clone()).await.unwrap();
+        assert_eq!(found, ("theirs".to_owned(), -1));
+    };
     world.run(&set).await;
+    world.send(0, "alice", "one").await;
     world.frames().await;
     world.send(0, "bob", "two").await;
     assert_eq!(world.published_seqs().await, [2]);
+    stays(&world).await;
     assert_eq!(world.newest(1).await, ["one", "two"]);
-    assert_eq!(world.recent_list().await.len(), 2);
-
-    world.run(&set).await;
     world.edit(0, "alice", 1, "edited").await.unwrap();
     assert_eq!(world.newest(1).await, ["edited", "two"]);
+    world.delete_applied_state().await;
     world.run(&set).await;
-    assert_eq!(world.newest(1).await, ["edited", "two"]);
-    assert_eq!(world.recent_list().await.len(), 2);
+    world.send(1, "bob", "three").await;
+    assert_eq!(world.newest(1).await, ["edited", "two", "three"]);
+    stays(&world).await;
+    // When its owner has removed the key, the list comes back.
+    let mut del = redis::cmd("DEL");
+    world.run(del.arg(&list)).await;
+    assert_eq!(world.newest(0).await, ["edited", "two", "three"]);
+    assert_eq!(world.recent_list().await.len(), 3);
+}
+
+async fn a_counter_of_a_foreign_type_is_replaced_by_the_memory_of_the_node(mut world: World) {
+    world.options.messages.max_messages_per_window = 2;
+    let node = world.start("n9").await;
+    let counter = world.keys.message_counter(&user("alice"));
+    let mut push = redis::cmd("RPUSH");
+    world.run(push.arg(&counter).arg("theirs")).await;
+    let send = async |who: &str| {
+        let sent = node.messages().send(&person(who), &c1(), text("x")).await;
+        sent.map(drop).map_err(|error| error.code())
+    };
+    assert_eq!(send("alice").await, Ok(()));
+    assert_eq!(send("alice").await, Ok(()));
+    assert_eq!(send("alice").await, Err(ErrorCode::RateLimited));
+    assert_eq!(send("bob").await, Ok(()));
+    let mut list = redis::cmd("LRANGE");
+    list.arg(&counter).arg(0).arg(-1);
+    let list: Vec<String> = list.query_async(&mut world.store.clone()).await.unwrap();
+    assert_eq!(list, ["theirs"]);
 }
 
 async fn a_foreign_value_about_membership_keeps_nobody_from_sending(world: World) {

@@ -25,7 +25,7 @@ on_both! {
     positions_are_for_members;
     frames_tell_count_and_total;
     a_state_lives_for_thirty_days;
-    unread_keys_of_the_wrong_type_are_replaced;
+    counters_of_a_foreign_type_stay;
 }
 
 const C1: &[&str] = &["c1"];
@@ -399,23 +399,33 @@ pub async fn a_state_lives_for_thirty_days(world: World) {
     );
 }
 
-pub async fn unread_keys_of_the_wrong_type_are_replaced(world: World) {
+pub async fn counters_of_a_foreign_type_stay(world: World) {
     world.group("c1", &["alice", "bob"]).await;
-    let bob = user("bob");
-    let keys = [
-        world.keys.unread_state(&bob),
-        world.keys.unread(&bob, &conversation("c1")),
+    let (bob, c1) = (user("bob"), conversation("c1"));
+    let documented = [
+        world.keys.unread(&bob, &c1),
         world.keys.unread_total(&bob),
+        world.keys.delivered_seq(&c1, &bob),
     ];
-    for key in &keys {
-        let push = redis::cmd("RPUSH").arg(key).arg("x").take();
-        push.exec_async(&mut world.store.clone()).await.unwrap();
+    // The internal state is of no use to other services: it is replaced.
+    for key in documented.iter().chain([&world.keys.unread_state(&bob)]) {
+        let mut pipe = redis::pipe();
+        pipe.cmd("DEL").arg(key).cmd("RPUSH").arg(key).arg("x");
+        pipe.exec_async(&mut world.store.clone()).await.unwrap();
     }
-    world.send("c1", "alice").await;
-    assert_eq!(
-        world.stored_counts("bob", C1).await,
-        map(&[("c1", 1), ("total", 1)])
-    );
+    for count in 1..=2 {
+        world.send("c1", "alice").await;
+        let expected = map(&[("c1", count), ("total", count)]);
+        assert_eq!(world.api_counts("bob").await, expected);
+    }
+    world.node().read(&bob, &c1, None).await.unwrap();
+    assert_eq!(world.api_counts("bob").await, map(&[]));
+    world.leave("c1", "bob").await;
+    for key in &documented {
+        let list = redis::cmd("LRANGE").arg(key).arg(0).arg(-1).take();
+        let list: Vec<String> = list.query_async(&mut world.store.clone()).await.unwrap();
+        assert_eq!(list, ["x"], "{key}");
+    }
 }
 
 /// A locked row of one member does not delay the other members.
