@@ -75,6 +75,9 @@ async fn doctor_names_the_setting_to_change_and_the_reason() {
 
     let url = redis.url();
     let out = run(&["doctor", "--store", &url]).await.stdout;
+    let mut size = redis.connection().await;
+    let size: u64 = redis::cmd("DBSIZE").query_async(&mut size).await.unwrap();
+    assert_eq!(size, 0, "doctor writes nothing");
     assert!(
         out.lines().any(|line| line.starts_with("fail  memory")),
         "{out}"

@@ -240,6 +240,8 @@ async fn a_profile_of_another_application_is_left_alone_and_named_by_doctor() {
     out.ok();
     assert_eq!(hash(&mut old, "ha:user:u14").await, profile);
     assert_eq!(ttl(&mut old, "ha:user:u14").await, -1);
+    let log = node.output();
+    assert_eq!(log.matches("the key is not a session").count(), 1, "{log}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod failover;
 mod handshake;
 mod limits;
 mod message_stream;
+mod outage;
 mod presence_keys;
 mod user_events;
 
