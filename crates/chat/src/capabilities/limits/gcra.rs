@@ -1,4 +1,4 @@
-//! The arithmetic of `check_gcra.lua`, for a node whose store is unavailable.
+//! The arithmetic of `check_gcra.lua`, for a node whose store cannot count.
 //!
 //! Invariant: it returns and stores the same numbers as the script.
 
@@ -16,10 +16,11 @@ pub(super) struct TheoreticalArrival {
     part: u64,
 }
 
-/// Applies one request. Returns the decision and the arrival time to store; `None` if it is unchanged.
+/// Applies a request of this cost. Returns the decision and the arrival time to store; `None` if it is unchanged.
 pub(super) fn apply_request(
     arrival: Option<TheoreticalArrival>,
     limit: &RateLimit,
+    cost: u32,
     now: Timestamp,
 ) -> (RateLimitDecision, Option<TheoreticalArrival>) {
     let (requests, window) = (u64::from(limit.requests()), limit.window_ms());
@@ -27,10 +28,11 @@ pub(super) fn apply_request(
     let distance = arrival.map_or(0, |arrival| distance_from_now(arrival, requests, now));
     let is_implausible = distance > capacity;
     let mut used = distance.min(capacity);
-    let excess = (used + window).saturating_sub(capacity);
+    let cost = u64::from(cost) * window;
+    let excess = (used + cost).saturating_sub(capacity);
     let allowed = excess == 0;
     if allowed {
-        used += window;
+        used += cost;
     }
     let new_arrival = (allowed || is_implausible).then(|| TheoreticalArrival {
         ms: now.as_millis() + used / requests,

@@ -1,4 +1,4 @@
-//! Rate limiter in the memory of one node, for the time in which the store is unavailable.
+//! Rate limiter in the memory of one node, for limits that the store cannot count.
 //!
 //! Invariants:
 //! 1. There are at most [`MAX_LIMITERS`] entries, and the most recent half of that number is among them.
@@ -37,14 +37,48 @@ impl LocalRateLimiter {
 
     /// Checks one request and counts it if it is allowed.
     pub fn check(&self, id: &LimiterId, limit: &RateLimit, now: Timestamp) -> RateLimitDecision {
+        self.check_cost(id, limit, 1, now)
+    }
+
+    /// Checks a request of this cost and counts all of it if it is allowed.
+    pub(super) fn check_cost(
+        &self,
+        id: &LimiterId,
+        limit: &RateLimit,
+        cost: u32,
+        now: Timestamp,
+    ) -> RateLimitDecision {
         let mut inner = self.inner.lock();
         let known = inner.find(id);
-        let (decision, new_arrival) = gcra::apply_request(known, limit, now);
+        let (decision, new_arrival) = gcra::apply_request(known, limit, cost, now);
         let displaced = new_arrival.or(known).and_then(|it| inner.store(id, it));
         drop(inner);
         // Dropped without the lock, because dropping fifty thousand entries takes a while.
         drop(displaced);
         decision
+    }
+
+    /// Decision about a request of this cost, without the request itself. Counts nothing.
+    pub(super) fn peek(
+        &self,
+        id: &LimiterId,
+        limit: &RateLimit,
+        cost: u32,
+        now: Timestamp,
+    ) -> RateLimitDecision {
+        let known = {
+            let inner = self.inner.lock();
+            let current = inner.current.get(id);
+            current.or_else(|| inner.previous.get(id)).copied()
+        };
+        // A request without cost changes nothing and shows what is counted.
+        let (counted, _) = gcra::apply_request(known, limit, 0, now);
+        let (decision, _) = gcra::apply_request(known, limit, cost, now);
+        RateLimitDecision {
+            allowed: decision.allowed,
+            retry_after_ms: decision.retry_after_ms,
+            ..counted
+        }
     }
 
     /// Number of entries.

@@ -9,7 +9,7 @@
 //!    counts once. GCRA and the message counter store no members, so their calls are never repeated.
 //! 5. The caller decides what happens while the store is unavailable. [`LocalRateLimiter`] is for callers that still
 //!    want to count.
-//! 6. A key of a foreign type stays as it is. The messages of its user are counted in the memory of the node.
+//! 6. A key of a foreign type stays as it is, and each node counts what it stands for by itself.
 
 pub mod keys;
 
@@ -23,7 +23,7 @@ mod operations;
 use std::sync::Arc;
 
 use parlor_store::{LuaScript, ScriptCall, StoreErrorClass, classify_error, script};
-use redis::{ErrorKind, FromRedisValue, RedisError};
+use redis::{ErrorKind, RedisError};
 
 use crate::api::error::{Error, Result};
 use crate::clock::duration_millis;
@@ -46,15 +46,17 @@ static COUNT_MESSAGE: LuaScript =
     script!("scripts/count_message.lua").with_native(native::count_message);
 static REFUND_MESSAGE: LuaScript = script!("scripts/refund_message.lua");
 
-static FOREIGN_COUNTER: ForeignKeyWarning =
-    ForeignKeyWarning::new("each node counts the messages of this user by itself");
+static FOREIGN_KEY: ForeignKeyWarning =
+    ForeignKeyWarning::new("each node counts for this limit by itself");
 
 /// Rate limiter shared by all nodes of a store. Cloning copies pointers.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     ctx: ChatContext,
-    /// Counts the messages of users whose key has a foreign type.
+    /// Messages of users whose key has a foreign type.
     local_messages: Arc<LocalRateLimiter>,
+    /// Requests of limiters whose key has a foreign type.
+    local_requests: Arc<LocalRateLimiter>,
 }
 
 impl RateLimiter {
@@ -63,6 +65,7 @@ impl RateLimiter {
         Self {
             ctx,
             local_messages: Arc::default(),
+            local_requests: Arc::default(),
         }
     }
 
@@ -82,7 +85,17 @@ impl RateLimiter {
         } else {
             call.run(store).await
         };
-        answer.map_err(|error| counting_error(&self.limiter_key(id, limit), &error))
+        match answer {
+            Err(error) if is_foreign_key(&error) => {
+                FOREIGN_KEY.report(&self.limiter_key(id, limit));
+                let (local, now) = (&self.local_requests, self.ctx.now());
+                Ok(match peek {
+                    true => local.peek(id, limit, cost, now),
+                    false => local.check_cost(id, limit, cost, now),
+                })
+            }
+            answer => answer.map_err(|error| counting_error(&self.limiter_key(id, limit), &error)),
+        }
     }
 
     /// [`check`](Self::check) for a pipeline. The reply is a [`RateLimitDecision`]. Only a call for a fixed or sliding
@@ -118,7 +131,11 @@ impl RateLimiter {
     /// Counts one message of a user; `limit` messages are allowed per `limits.message_window`.
     pub async fn count_message(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
         let call = self.count_message_call(user, limit);
-        self.run_message_script(call, user).await
+        match call.run(self.ctx.store()).await {
+            Err(error) if is_foreign_key(&error) => self.count_message_locally(user, limit),
+            answer => answer
+                .map_err(|error| counting_error(&self.ctx.keys().message_counter(user), &error)),
+        }
     }
 
     /// [`count_message`](Self::count_message) for a pipeline. The reply is a [`RateLimitDecision`]. A repeated call
@@ -131,9 +148,13 @@ impl RateLimiter {
             .arg(duration_millis(window))
     }
 
-    /// Counts one message on this node alone, for a user whose key has a foreign type or contains no number.
-    pub fn count_message_locally(&self, user: &UserId, limit: u32) -> Result<RateLimitDecision> {
-        FOREIGN_COUNTER.report(&self.ctx.keys().message_counter(user));
+    /// Counts one message on this node alone, for a user whose key is [foreign](is_foreign_key).
+    pub(crate) fn count_message_locally(
+        &self,
+        user: &UserId,
+        limit: u32,
+    ) -> Result<RateLimitDecision> {
+        FOREIGN_KEY.report(&self.ctx.keys().message_counter(user));
         let window = self.ctx.keys().ttl(TtlName::MessageWindow);
         let limit = RateLimit::new(RateLimitAlgorithm::Gcra, limit, window)?;
         let id = LimiterId::new(user.as_str())?;
@@ -143,17 +164,13 @@ impl RateLimiter {
     /// Takes a counted message back, because it was not sent. Does nothing without a counter. If the window of the
     /// message is over, the counter of the current window is reduced.
     pub async fn refund_message(&self, user: &UserId) -> Result<()> {
-        let call = REFUND_MESSAGE.keys(self.ctx.keys().message_counter(user));
-        self.run_message_script(call, user).await
-    }
-
-    async fn run_message_script<T: FromRedisValue>(
-        &self,
-        call: ScriptCall,
-        user: &UserId,
-    ) -> Result<T> {
-        let answer = call.run(self.ctx.store()).await;
-        answer.map_err(|error| counting_error(&self.ctx.keys().message_counter(user), &error))
+        let key = self.ctx.keys().message_counter(user);
+        let call = REFUND_MESSAGE.keys(&key);
+        match call.run(self.ctx.store()).await {
+            // The message was counted by the node, and its window is short.
+            Err(error) if is_foreign_key(&error) => Ok(()),
+            answer => answer.map_err(|error| counting_error(&key, &error)),
+        }
     }
 
     fn limiter_key(&self, id: &LimiterId, limit: &RateLimit) -> Key {
@@ -166,15 +183,20 @@ impl RateLimiter {
     }
 }
 
-/// Adds the key to the error if the store rejected the command, usually because the key has a foreign type.
+/// True if the key of a limit has a foreign type, or contains no number.
+pub(crate) fn is_foreign_key(error: &RedisError) -> bool {
+    let text = error.to_string();
+    text.contains("WRONGTYPE") || text.contains("is not a counter")
+}
+
+/// Adds the key to the error if the store rejected the command.
 fn counting_error(key: &Key, error: &RedisError) -> Error {
     if classify_error(error) != StoreErrorClass::Rejected {
         return error.clone().into();
     }
-    let text = format!("{error}; if the key has a foreign type, delete it");
     Error::StoreRejected(RedisError::from((
         ErrorKind::UnexpectedReturnType,
         "cannot count in a rate limit key",
-        format!("{key}: {text}"),
+        format!("{key}: {error}"),
     )))
 }

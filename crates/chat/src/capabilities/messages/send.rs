@@ -23,7 +23,7 @@ use crate::api::caller::Caller;
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::ids::{ConversationId, UserId};
-use crate::limits::RateLimitDecision;
+use crate::limits::{RateLimitDecision, is_foreign_key};
 
 impl Messages {
     /// Sends a message and waits for its commit.
@@ -131,8 +131,8 @@ impl Messages {
             {
                 return Ok(RateLimitOutcome::NotCounted);
             }
-            // The counter has a foreign type. The row of the member decides who may write.
-            Err(Error::StoreRejected(_)) => {
+            // The row of the member decides who may write.
+            Err(Error::StoreRejected(error)) if is_foreign_key(&error) => {
                 let max = self.options.max_messages_per_window;
                 let decision = self.limits.count_message_locally(sender, max)?;
                 return Ok(match decision.allowed {

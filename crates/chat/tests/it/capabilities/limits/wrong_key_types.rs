@@ -1,14 +1,12 @@
 //! Keys of a foreign type or with unexpected content.
 
-use parlor_chat::api::error::Error;
-use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::limits::RateLimitAlgorithm::{self, Fixed, Gcra, Sliding};
 
 use super::fixture::{LimitsFixture, WINDOW, allowed, check, check_cost, id, limit, refused, user};
 use super::on_every_engine;
 
 on_every_engine! {
-    a_key_of_another_type_is_named;
+    a_key_of_another_type_stays_and_the_node_counts;
     an_unparsable_gcra_value_counts_as_empty;
     a_gcra_value_far_in_the_future_is_capped_at_one_window;
     a_fixed_window_without_ttl_gets_a_ttl;
@@ -16,39 +14,49 @@ on_every_engine! {
     a_smaller_limit_is_kept_at_once;
 }
 
-/// Asserts that the error names the key.
-fn must_name(error: &Error, key: &parlor_chat::keys::Key) {
-    assert_eq!(error.code(), ErrorCode::Internal);
-    let cause = std::error::Error::source(error).unwrap().to_string();
-    assert!(cause.contains(key.as_str()), "{cause}");
-    assert!(cause.contains("delete it"), "{cause}");
-}
-
-async fn a_key_of_another_type_is_named(fixture: LimitsFixture) {
+async fn a_key_of_another_type_stays_and_the_node_counts(fixture: LimitsFixture) {
     let node = &fixture.nodes[0];
-    for &algorithm in RateLimitAlgorithm::ALL {
-        let key = fixture.key(algorithm, "x");
-        let () = fixture.command("RPUSH", &key, &["one"]).await;
-        for peek in [true, false] {
-            let five = limit(algorithm, 5, WINDOW);
-            let error = node.check(&id("x"), &five, 1, peek).await.unwrap_err();
-            must_name(&error, &key);
-        }
+    let three = |algorithm| limit(algorithm, 3, WINDOW);
+    for (&algorithm, name) in RateLimitAlgorithm::ALL.iter().zip(["x", "y", "z"]) {
+        let (key, on) = (fixture.key(algorithm, name), id(name));
+        let () = fixture.command("RPUSH", &key, &["theirs"]).await;
+        let check = async |cost, peek| {
+            let decision = node
+                .check(&on, &three(algorithm), cost, peek)
+                .await
+                .unwrap();
+            (decision.allowed, decision.remaining)
+        };
+        assert_eq!(check(2, false).await, (true, 1));
+        assert_eq!(check(2, false).await, (false, 1));
+        assert_eq!(check(2, true).await, (false, 1));
+        assert_eq!(check(1, true).await, (true, 1));
+        assert_eq!(check(1, false).await, (true, 0));
+        assert_eq!(check(1, false).await, (false, 0));
         let values: Vec<String> = fixture.command("LRANGE", &key, &["0", "-1"]).await;
-        assert_eq!(values, ["one"]);
+        assert_eq!(values, ["theirs"]);
+    }
+    for (nth, garbage) in ["", "many", "1.5", "0x10", "nan", " 1"].iter().enumerate() {
+        let who = user(&format!("u{nth}"));
+        let key = fixture.keys.message_counter(&who);
+        let () = fixture.command("SET", &key, &[garbage]).await;
+        for allowed in [true, false] {
+            let decision = node.count_message(&who, 1).await.unwrap();
+            assert_eq!(decision.allowed, allowed, "{garbage}");
+        }
+        node.refund_message(&who).await.unwrap();
+        assert_eq!(fixture.command::<String>("GET", &key, &[]).await, *garbage);
     }
     let alice = user("alice");
     let key = fixture.keys.message_counter(&alice);
-    for garbage in ["", "many", "1.5", "0x10", "nan", " 1"] {
-        let () = fixture.command("SET", &key, &[garbage]).await;
-        must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
-        node.refund_message(&alice).await.unwrap();
-        assert_eq!(fixture.command::<String>("GET", &key, &[]).await, garbage);
+    let () = fixture.command("RPUSH", &key, &["theirs"]).await;
+    for allowed in [true, false] {
+        let decision = node.count_message(&alice, 1).await.unwrap();
+        assert_eq!(decision.allowed, allowed);
     }
-    let () = fixture.command("DEL", &key, &[]).await;
-    let () = fixture.command("RPUSH", &key, &["one"]).await;
-    must_name(&node.count_message(&alice, 5).await.unwrap_err(), &key);
-    must_name(&node.refund_message(&alice).await.unwrap_err(), &key);
+    node.refund_message(&alice).await.unwrap();
+    let values: Vec<String> = fixture.command("LRANGE", &key, &["0", "-1"]).await;
+    assert_eq!(values, ["theirs"]);
 }
 
 async fn an_unparsable_gcra_value_counts_as_empty(fixture: LimitsFixture) {
