@@ -36,8 +36,10 @@ const MEMBERSHIP_EPOCH: KeySpec = KeySpec::internal(
     KeyKind::String,
     KeyTtl::Configured(TtlName::Membership),
 )
-.value("store epoch in which the answer was checked")
-.meaning("epoch of the cached answer about membership; an answer of another epoch is ignored");
+.value("four times the store epoch of the check, plus 0 not a member, 1 member, 2 no such conversation")
+.meaning(
+    "the answer that Parlor has checked; the documented key is used only if it agrees, because other services write it too",
+);
 
 const PARTICIPANTS: KeySpec = KeySpec::documented(
     "conversation:{conv}:participants",
@@ -70,7 +72,7 @@ impl Keyspace {
         self.key2(&MEMBERSHIP, conversation, user)
     }
 
-    /// Key of the epoch in which that answer was checked.
+    /// Key of the answer that was checked, and of the epoch of the check.
     pub fn membership_epoch(&self, conversation: &ConversationId, user: &UserId) -> Key {
         self.key2(&MEMBERSHIP_EPOCH, conversation, user)
     }

@@ -81,8 +81,10 @@ const SELECT_PARTICIPANTS: &str = "
     SELECT c.members_version, m.user_id
     FROM conversations c LEFT JOIN members m ON m.conversation_id = c.id
     WHERE c.id = $1 ORDER BY m.user_id LIMIT $2";
-const COUNT_MEMBER: &str =
-    "SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND user_id = $2";
+/// One row if the conversation exists: 1 for a member, 0 for any other user.
+const COUNT_MEMBER: &str = "
+    SELECT (SELECT COUNT(*) FROM members WHERE conversation_id = $1 AND user_id = $2)
+    FROM conversations WHERE id = $1";
 const INSERT_MEMBERS: &str = "
     INSERT INTO members
         (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq, read_seq, badge_seq) ";
@@ -111,15 +113,15 @@ pub(super) async fn find_in(
     Ok(row?)
 }
 
-/// Whether the user has a row.
+/// Whether the user has a row; `None` if the conversation does not exist.
 pub(super) async fn is_member(
     database: &Database,
     conversation: &ConversationId,
     user: &UserId,
-) -> Result<bool> {
+) -> Result<Option<bool>> {
     let (id, user) = (conversation.as_str(), user.as_str());
-    let count: i64 = for_backend!(database.reader(), pool => sqlx::query_scalar(COUNT_MEMBER).bind(id).bind(user).fetch_one(pool).await)?;
-    Ok(count > 0)
+    let count: Option<i64> = for_backend!(database.reader(), pool => sqlx::query_scalar(COUNT_MEMBER).bind(id).bind(user).fetch_optional(pool).await)?;
+    Ok(count.map(|count| count > 0))
 }
 
 /// Reads members ordered by id, starting after `after`.

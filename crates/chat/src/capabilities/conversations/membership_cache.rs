@@ -1,11 +1,13 @@
 //! Cached answers to "is this user a member", in the store.
 //!
 //! Invariants:
-//! 1. A cached answer is used only if it was checked in the current store epoch. A store that was restored from old
-//!    data therefore answers nothing.
+//! 1. The documented key is used only if it agrees with the answer that Parlor checked in the current store epoch, which
+//!    an internal key holds. A store that was restored from old data therefore answers nothing, and neither does a key
+//!    that another service has written.
 //! 2. An answer is cached only if the members did not change between the read of the row and the write to the cache.
 //! 3. A follower gets the leader's answer only if the follower joined before the answer was verified as still true.
 //! 4. While the store is unavailable, the answer is read from the rows.
+//! 5. The documented key of a conversation without a row is another service's: Parlor does not write it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,6 +49,58 @@ impl MembershipLoads {
     /// Number of row reads.
     pub(super) fn row_reads(&self) -> u64 {
         self.row_reads.load(Ordering::Relaxed)
+    }
+}
+
+/// Answer of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CheckedAnswer {
+    /// The user is not a member.
+    NotMember,
+    /// The user is a member.
+    Member,
+    /// The conversation does not exist.
+    UnknownConversation,
+}
+
+impl CheckedAnswer {
+    /// Distance of the numbers of two epochs.
+    const CODES: u64 = 4;
+
+    fn from_row(row: Option<bool>) -> Self {
+        match row {
+            Some(true) => Self::Member,
+            Some(false) => Self::NotMember,
+            None => Self::UnknownConversation,
+        }
+    }
+
+    /// Number of an answer that was checked in an epoch, as in the internal key.
+    fn encode(self, epoch: u64) -> u64 {
+        let code = match self {
+            Self::NotMember => 0,
+            Self::Member => 1,
+            Self::UnknownConversation => 2,
+        };
+        epoch.saturating_mul(Self::CODES) + code
+    }
+
+    /// Value of the documented key.
+    fn documented(self) -> Option<&'static str> {
+        match self {
+            Self::NotMember => Some("0"),
+            Self::Member => Some("1"),
+            Self::UnknownConversation => None,
+        }
+    }
+
+    /// The answer in the keys, if it was checked in this epoch.
+    fn from_cache(checked: Option<u64>, documented: Option<&str>, epoch: u64) -> Option<Self> {
+        let all = [Self::NotMember, Self::Member, Self::UnknownConversation];
+        let mut all = all.into_iter();
+        let answer = all.find(|answer| checked == Some(answer.encode(epoch)))?;
+        let expected = answer.documented();
+        (expected.is_none() || expected == documented).then_some(answer)
     }
 }
 
@@ -107,11 +161,12 @@ impl Conversations {
         if let Some(answer) = cached.answer {
             return Ok(answer);
         }
-        let answer = self.read_membership_row(key).await?;
+        let checked = self.read_checked_answer(key).await?;
+        let answer = checked == CheckedAnswer::Member;
         // A caller that joins after the cache write may come after a newer change, so the flight is closed before the
         // write.
         leader.close();
-        let written = self.cache_membership(key, &cached.generation, answer, epoch);
+        let written = self.cache_membership(key, &cached.generation, checked, epoch);
         match written.await {
             Ok(true) if self.ctx.store_epoch() == epoch => leader.complete(answer),
             Ok(_) => {}
@@ -126,14 +181,11 @@ impl Conversations {
         let (generation, answer, checked): (Option<String>, Option<String>, Option<u64>) =
             cmd.query_async(&mut self.ctx.store().clone()).await?;
         // The epoch is read after the reply: if the store was replaced in between, the epoch has increased by now.
-        let is_current_epoch = checked == Some(self.ctx.store_epoch());
+        let epoch = self.ctx.store_epoch();
+        let answer = CheckedAnswer::from_cache(checked, answer.as_deref(), epoch);
         Ok(CacheLookup {
             generation: generation.unwrap_or_default(),
-            answer: match answer.as_deref() {
-                Some("1") if is_current_epoch => Some(true),
-                Some("0") if is_current_epoch => Some(false),
-                _ => None,
-            },
+            answer: answer.map(|answer| answer == CheckedAnswer::Member),
         })
     }
 
@@ -142,19 +194,19 @@ impl Conversations {
         &self,
         key: &MembershipKey,
         generation: &str,
-        answer: bool,
+        answer: CheckedAnswer,
         epoch: u64,
     ) -> Result<bool> {
         let call = CACHE_MEMBERSHIP
             .keys(&self.membership_keys(key))
             .arg(generation)
-            .arg(u8::from(answer))
-            .arg(epoch)
+            .arg(answer.documented().unwrap_or_default())
+            .arg(answer.encode(epoch))
             .arg(duration_millis(self.ctx.keys().ttl(TtlName::Membership)));
         Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 
-    /// Keys of the generation, of the answer and of its epoch.
+    /// Keys of the generation, of the answer and of its check.
     fn membership_keys(&self, (conversation, user): &MembershipKey) -> [Key; 3] {
         let keys = self.ctx.keys();
         [
@@ -164,9 +216,18 @@ impl Conversations {
         ]
     }
 
-    async fn read_membership_row(&self, (conversation, user): &MembershipKey) -> Result<bool> {
+    async fn read_membership_row(&self, key: &MembershipKey) -> Result<bool> {
+        let checked = self.read_checked_answer(key).await?;
+        Ok(checked == CheckedAnswer::Member)
+    }
+
+    async fn read_checked_answer(
+        &self,
+        (conversation, user): &MembershipKey,
+    ) -> Result<CheckedAnswer> {
         let reads = &self.membership_loads.row_reads;
         reads.fetch_add(1, Ordering::Relaxed);
-        member_rows::is_member(&self.database, conversation, user).await
+        let row = member_rows::is_member(&self.database, conversation, user).await?;
+        Ok(CheckedAnswer::from_row(row))
     }
 }

@@ -91,7 +91,8 @@ impl Messages {
             .arg(self.ctx.store().bus().publish_command())
             .arg(keys.conversation_channel(conversation))
             .arg(keys.message_created_events())
-            .arg(batch.participants.event_suffix());
+            .arg(batch.participants.event_suffix())
+            .arg(duration_millis(keys.ttl(TtlName::Typing)));
         for message in batch.messages {
             // The sender of an old message may be typing the next one, so the typing indicator stays.
             let typed_until = message.created_at + duration_millis(keys.ttl(TtlName::Typing));

@@ -12,7 +12,9 @@
 //!    derived from it and decide nothing.
 //! 2. The script that changes the typing state also publishes the end time. `live` counts it down on each node, so the
 //!    end does not depend on the node where the typing began.
-//! 3. Every future can be dropped at any time. An unused throttle permit is given back, and a script call happens
+//! 3. Other services write the documented key as well. Parlor deletes it only while it holds the value that Parlor wrote
+//!    last, and replaces it only if it ends earlier.
+//! 4. Every future can be dropped at any time. An unused throttle permit is given back, and a script call happens
 //!    completely or not at all.
 
 pub mod keys;
@@ -45,7 +47,13 @@ pub use self::operations::{ListTyping, SetTyping, TypingReply, TypingUserList};
 
 static START_TYPING: LuaScript = script!("scripts/start_typing.lua");
 static LIST_TYPING_USERS: LuaScript = script!("scripts/list_typing_users.lua");
-static STOP_TYPING: LuaScript = script!("scripts/stop_typing.lua");
+static STOP_TYPING: LuaScript = LuaScript::new(
+    "scripts/stop_typing.lua",
+    concat!(
+        include_str!("scripts/own_key.lua"),
+        include_str!("scripts/stop_typing.lua")
+    ),
+);
 
 /// Minimum time between two written starts of a user in a conversation.
 const START_INTERVAL: Duration = Duration::from_secs(2);
@@ -131,7 +139,10 @@ impl Typing {
         let call = self
             .script_call(&STOP_TYPING, conversation, user)
             .arg(self.ctx.now().as_millis());
-        let call = self.with_publish_args(call, conversation, &encode_stopped_frame(user));
+        let ttl = self.ctx.keys().ttl(TtlName::Typing);
+        let call = self
+            .with_publish_args(call, conversation, &encode_stopped_frame(user))
+            .arg(duration_millis(ttl));
         Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 

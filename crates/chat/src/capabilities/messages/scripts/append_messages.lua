@@ -1,4 +1,5 @@
--- Applies messages of a conversation in seq order, each once: recent list, typing keys, frame, event.
+-- Applies messages of a conversation in seq order, each once: recent list, typing keys, frame, event. own_key.lua of
+-- typing precedes.
 -- KEYS[1] watermark parlor:top:{conv}
 -- KEYS[2] recent list
 -- KEYS[3] conversation:{conv}:participants
@@ -17,15 +18,16 @@
 -- ARGV[9] channel of the conversation
 -- ARGV[10] channel of the event
 -- ARGV[11] end of the event JSON: the members; each event leaves out the sender
--- ARGV[12...] of each message: seq, sender, frame, end of the list entry, frame "stopped typing" or '', start of the
+-- ARGV[12] TTL of the typing keys, ms
+-- ARGV[13...] of each message: seq, sender, frame, end of the list entry, frame "stopped typing" or '', start of the
 -- event JSON
 -- Reply: { 'OK', 'GAP' or 'COLD', applied seq, 1 if the list is missing, 1 if the participant set is missing or has
 -- another version }
 local top_key, list, members, version, index, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local epoch, now, read_rev, start, expected = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local list_ttl, top_ttl, publish, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
-local event_channel, event_end = ARGV[10], ARGV[11]
-local FIRST_KEY, FIRST, WIDTH, MOST = 7, 12, 6, 100
+local event_channel, event_end, typing_ttl = ARGV[10], ARGV[11], tonumber(ARGV[12])
+local FIRST_KEY, FIRST, WIDTH, MOST = 7, 13, 6, 100
 -- Length of the frame header: version, kind, seq, rev. The JSON of the message follows.
 local FRAME_HEAD = 18
 
@@ -51,11 +53,13 @@ if stored_epoch ~= epoch then
 end
 
 local function stop_typing(typing_key, user, frame)
-  local ends = tonumber(redis.call('ZSCORE', index, user) or 0)
-  local shown = redis.call('DEL', typing_key)
+  local score = redis.call('ZSCORE', index, user)
+  if not score then return end
+  local ends = tonumber(score)
+  local was_shown = delete_own_typing_key(typing_key, ends, typing_ttl)
   redis.call('ZREM', index, user)
   redis.call('HDEL', names, user)
-  if ends > now or shown == 1 then redis.call(publish, channel, frame) end
+  if ends > now or was_shown then redis.call(publish, channel, frame) end
 end
 
 -- End of the event JSON without the sender. Ids need no escaping, so the first quoted match after the `[` is the id.

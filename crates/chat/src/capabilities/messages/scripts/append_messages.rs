@@ -12,7 +12,7 @@ use redis::Value;
 use crate::messages::encode::MESSAGE_FRAME_HEADER_LEN;
 
 const FIRST_TYPING_KEY: usize = 6;
-const FIRST_MESSAGE_ARG: usize = 11;
+const FIRST_MESSAGE_ARG: usize = 12;
 const ARGS_PER_MESSAGE: usize = 6;
 /// Index of the last list entry that is kept, the hundredth one.
 const LAST_LIST_INDEX: &[u8] = b"99";
@@ -95,9 +95,11 @@ fn apply_messages(
     read_rev: f64,
 ) -> Result<&'static str, CommandError> {
     let list = script.keys_at::<FIRST_TYPING_KEY>(0)?[1];
-    let [.., publish, channel, event_channel, event_end] =
+    let [.., publish, channel, event_channel, event_end, _] =
         script.args_at::<FIRST_MESSAGE_ARG>(0)?;
-    let typing = TypingKeysPresent::read(script)?;
+    // No user starts typing while the script runs, so one lookup is enough for all messages.
+    let index = script.keys_at::<FIRST_TYPING_KEY>(0)?[4];
+    let is_anybody_typing = script.exists(index)?;
     for nth in 0..messages {
         let [seq, sender, frame, entry_end, stopped, event_start] =
             script.args_at::<ARGS_PER_MESSAGE>(FIRST_MESSAGE_ARG + nth * ARGS_PER_MESSAGE)?;
@@ -120,9 +122,9 @@ fn apply_messages(
             // A key of a foreign type belongs to another service and stays.
             let _ = script.call(&[push, list, &entry]);
         }
-        if !stopped.is_empty() {
+        if !stopped.is_empty() && is_anybody_typing {
             let [typing_key] = script.keys_at(FIRST_TYPING_KEY + nth)?;
-            if stop_typing(script, typing, typing_key, sender)? {
+            if stop_typing(script, typing_key, sender)? {
                 script.publish(publish, channel, stopped);
             }
         }
@@ -164,49 +166,42 @@ fn other_participants(start: &[u8], end: &[u8], sender: &[u8]) -> Vec<u8> {
     [start, &end[..first], &end[last..]].concat()
 }
 
-/// Whether the typing index and the names exist. No user starts typing while the script runs, so one lookup is enough
-/// for all messages.
-#[derive(Clone, Copy)]
-struct TypingKeysPresent {
-    index_exists: bool,
-    names_exist: bool,
-}
-
-impl TypingKeysPresent {
-    fn read(script: &mut NativeScriptCall<'_>) -> Result<Self, CommandError> {
-        let [.., index, names] = script.keys_at::<FIRST_TYPING_KEY>(0)?;
-        Ok(Self {
-            index_exists: script.exists(index)?,
-            names_exist: script.exists(names)?,
-        })
-    }
-}
-
 /// Deletes the typing keys of the sender. Returns whether the sender was typing.
 fn stop_typing(
     script: &mut NativeScriptCall<'_>,
-    typing: TypingKeysPresent,
     typing_key: &[u8],
     user: &[u8],
 ) -> Result<bool, CommandError> {
     let [.., index, names] = script.keys_at::<FIRST_TYPING_KEY>(0)?;
+    let ends = match script.call(&[b"ZSCORE", index, user])? {
+        Value::BulkString(score) => parse_lua_number(&score).unwrap_or_default(),
+        _ => return Ok(false),
+    };
+    let was_shown = delete_own_typing_key(script, typing_key, ends)?;
+    script.call(&[b"ZREM", index, user])?;
+    script.call(&[b"HDEL", names, user])?;
     let now = parse_number_arg(script.args_at::<2>(0)?[1])?;
-    let ends = match typing.index_exists {
-        true => script.call(&[b"ZSCORE", index, user])?,
-        false => Value::Nil,
-    };
-    let ends = match &ends {
-        Value::BulkString(score) => parse_lua_number(score).unwrap_or_default(),
-        _ => 0.0,
-    };
-    let was_shown = script.del(typing_key)?;
-    if typing.index_exists {
-        script.call(&[b"ZREM", index, user])?;
-    }
-    if typing.names_exist {
-        script.call(&[b"HDEL", names, user])?;
-    }
     Ok(ends > now || was_shown)
+}
+
+/// As in `own_key.lua`.
+fn delete_own_typing_key(
+    script: &mut NativeScriptCall<'_>,
+    typing_key: &[u8],
+    ends: f64,
+) -> Result<bool, CommandError> {
+    let [.., ttl] = script.args_at::<FIRST_MESSAGE_ARG>(0)?;
+    let mut own_end = b"\"timestamp\":".to_vec();
+    push_integer(&mut own_end, ends - parse_number_arg(ttl)?);
+    own_end.push(b'}');
+    let is_own = match script.call(&[b"GET", typing_key]) {
+        Ok(Value::BulkString(value)) => value == b"1" || value.ends_with(&own_end),
+        _ => false,
+    };
+    if !is_own {
+        return Ok(false);
+    }
+    script.del(typing_key)
 }
 
 /// Parses the watermark: applied `seq`, epoch, published `rev`. `None` if the value is malformed.

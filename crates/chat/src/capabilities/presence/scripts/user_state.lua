@@ -210,7 +210,9 @@ local function commit_state(suppress_online_event, is_volatile)
   if (changed and visible == 'offline') or (is_active and visible ~= 'offline') then write_last_seen() end
   if format_integer(latest) ~= fields['until'] then set_field('until', format_integer(latest)) end
   if format_integer(count) ~= fields.n then set_field('n', format_integer(count)) end
-  if #fields_to_delete + #fields_to_set == 0 then
+  -- A status that a user sets is written even if it is the one that Parlor knows: another service may have set another.
+  local is_set_by_user = request.show or request.hide
+  if #fields_to_delete + #fields_to_set == 0 and not is_set_by_user then
     -- Usually the check of a connected user. Heartbeats do not extend the TTL of the state, so it is extended here.
     if not is_volatile then extend_state_ttl(STATE_TTL / 2, count > 0) end
     return reply()

@@ -24,7 +24,10 @@ if #expired > 0 then
   redis.call('HDEL', names, unpack(expired))
 end
 
-redis.call('SET', typing_key, value, 'PX', ttl)
+-- A key of another service that ends later, or has a foreign type, stays: it says the same.
+local current, remaining = redis.pcall('GET', typing_key), redis.call('PTTL', typing_key)
+local is_replaced = not current or (type(current) == 'string' and remaining >= 0 and remaining <= tonumber(ttl))
+if is_replaced then redis.call('SET', typing_key, value, 'PX', ttl) end
 redis.call('ZADD', index, ends_at, user)
 redis.call('PEXPIRE', index, ttl)
 if name == '' then

@@ -12,6 +12,7 @@ mod cluster;
 mod fixture;
 mod list;
 mod locking;
+mod other_services;
 mod outage;
 mod published_frames;
 mod races;

@@ -16,6 +16,8 @@ beside_services! { UserStatus:
     a_heartbeat_keeps_the_offline_of_another_service;
     a_user_kept_alive_by_another_service_stays_online;
     a_disconnect_keeps_the_lease_of_another_service;
+    an_offline_ends_the_lease_of_another_service;
+    a_status_that_a_user_sets_replaces_that_of_another_service;
 }
 
 beside_services! { ChatApp:
@@ -138,6 +140,52 @@ async fn a_disconnect_keeps_the_lease_of_another_service(shared: SharedStore) {
     node.connect(phone.clone()).await.unwrap();
     node.disconnect(&phone).await.unwrap();
     assert_eq!(stored(&shared).await.0, None);
+}
+
+async fn an_offline_ends_the_lease_of_another_service(shared: SharedStore) {
+    let (alice, phone) = (user("alice"), socket_device("alice", "s1"));
+    let node = &shared.0.nodes[0];
+    for by_parlor in [true, false] {
+        let _: () = shared.run("SET user:status:<> online EX 30").await;
+        node.connect(phone.clone()).await.unwrap();
+        if by_parlor {
+            let hidden = node.set_status(&alice, PresenceStatus::Offline);
+            hidden.await.unwrap();
+        } else {
+            let _: () = shared.run("SET user:status:<> offline EX 86400").await;
+        }
+        let shown = node.set_status(&alice, PresenceStatus::Online);
+        shown.await.unwrap();
+        assert_eq!(stored(&shared).await.0.as_deref(), Some("online"));
+        node.disconnect(&phone).await.unwrap();
+        assert_eq!(stored(&shared).await.0, None, "{by_parlor}");
+    }
+}
+
+async fn a_status_that_a_user_sets_replaces_that_of_another_service(shared: SharedStore) {
+    let (alice, phone) = (user("alice"), socket_device("alice", "s1"));
+    let node = &shared.0.nodes[0];
+    node.connect(phone.clone()).await.unwrap();
+    let words = [
+        ("online", PresenceStatus::Online),
+        ("offline", PresenceStatus::Offline),
+    ];
+    // Parlor knows the status already, but the key says what the other service has set since.
+    for (word, status) in words {
+        node.set_status(&alice, status).await.unwrap();
+        let other = if word == "online" {
+            "offline"
+        } else {
+            "online"
+        };
+        let _: () = shared
+            .run(&format!("SET user:status:<> {other} EX 30"))
+            .await;
+        let set = node.set_status(&alice, status).await.unwrap();
+        assert_eq!(set.status, status);
+        assert_eq!(stored(&shared).await.0.as_deref(), Some(word));
+        assert_eq!(shared.status().await.0, status);
+    }
 }
 
 const FOREIGN_DOCUMENT: &str = r#"{"userId":"alice","status":"online","lastSeen":1}"#;

@@ -18,6 +18,7 @@ on_every_layout! {
     a_start_is_stored_as_documented;
     a_renewal_is_written_with_a_new_time;
     a_stop_leaves_nothing;
+    the_key_of_another_service_stays;
     typing_keys_expire;
     expired_typers_are_removed_from_the_index;
     typers_are_listed_by_id_with_their_names;
@@ -157,6 +158,52 @@ pub async fn a_stop_leaves_nothing(fixture: TypingFixture) {
     stop(other, "c1", "bob").await;
     assert_eq!(documented(&fixture).await, BTreeMap::new());
     assert!(internal_are_gone(&fixture).await);
+}
+
+async fn the_key_of_another_service_stays(mut fixture: TypingFixture) {
+    let (conv, alice) = (conversation("c1"), user("alice"));
+    let key = fixture.keys.typing_user(&conv, &alice);
+    let mut store = fixture.store.clone();
+    let get = redis::cmd("GET").arg(&key).take();
+    let foreign = r#"{"userId":"alice","username":"A","timestamp":1}"#;
+    let seconds = fixture.ttl().as_secs();
+    let set = redis::cmd("SETEX")
+        .arg(&key)
+        .arg(seconds)
+        .arg(foreign)
+        .take();
+    // Alice types in the other service only: a stop in Parlor changes nothing there, and nobody is notified.
+    set.exec_async(&mut store).await.unwrap();
+    stop(&fixture.nodes[0], "c1", "alice").await;
+    let value: Option<String> = get.query_async(&mut store).await.unwrap();
+    assert_eq!(value.as_deref(), Some(foreign));
+    assert_eq!(fixture.drain_frames().await, [] as [&str; 0]);
+    // The other service replaces the document of Parlor. A stop in Parlor ends the typing state in Parlor only.
+    start(&fixture.nodes[0], "c1", "alice").await;
+    set.exec_async(&mut store).await.unwrap();
+    stop(&fixture.nodes[0], "c1", "alice").await;
+    let value: Option<String> = get.query_async(&mut store).await.unwrap();
+    assert_eq!(value.as_deref(), Some(foreign));
+    assert_eq!(
+        fixture.drain_frames().await,
+        ["alice types", "alice stopped"]
+    );
+    // A document that ends later, and a key of a foreign type, are not replaced.
+    let later = redis::cmd("SETEX").arg(&key).arg(3_600).arg("later").take();
+    let mut foreign_type = redis::pipe();
+    foreign_type.del(&key).ignore().sadd(&key, "member");
+    let kind = redis::cmd("TYPE").arg(&key).take();
+    for (nth, expected) in ["string", "set"].into_iter().enumerate() {
+        match nth {
+            0 => later.exec_async(&mut store).await.unwrap(),
+            _ => foreign_type.exec_async(&mut store).await.unwrap(),
+        }
+        start(&fixture.nodes[0], "c1", "alice").await;
+        assert_eq!(typers(&fixture.nodes[0], "c1").await, ["alice"]);
+        stop(&fixture.nodes[0], "c1", "alice").await;
+        let kind: String = kind.query_async(&mut store).await.unwrap();
+        assert_eq!(kind, expected);
+    }
 }
 
 pub async fn typing_keys_expire(fixture: TypingFixture) {

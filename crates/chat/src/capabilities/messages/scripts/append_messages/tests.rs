@@ -12,6 +12,8 @@ use crate::messages::append::AppendReply;
 use crate::messages::scripts::APPEND_MESSAGES;
 use crate::script_parity::ScriptParity;
 
+/// TTL of the typing keys.
+const TYPING_TTL_MS: u64 = 3;
 const KEYS: [&str; 6] = ["top", "list", "members", "version", "typing", "names"];
 
 /// Fills the keys at random with valid values, no values or values of a foreign type.
@@ -61,8 +63,17 @@ async fn fill(stores: &ScriptParity, rng: &mut StdRng, now: u64) {
             .run_on_both(cmd("HSET").arg("names").arg("u0").arg("n"))
             .await;
     }
-    if rng.random_bool(0.3) {
-        stores.run_on_both(cmd("SET").arg("typing0").arg("1")).await;
+    if rng.random_bool(0.5) {
+        let set = match rng.random_range(0..4) {
+            0 => cmd("SADD").arg("typing0").arg("x").take(),
+            1 => cmd("SET").arg("typing0").arg("1").take(),
+            _ => {
+                let at = now + rng.random_range(0..6) - TYPING_TTL_MS;
+                let document = format!(r#"{{"userId":"u0","timestamp":{at}}}"#);
+                cmd("SET").arg("typing0").arg(document).take()
+            }
+        };
+        stores.run_on_both(&set).await;
     }
     if rng.random_bool(0.03) {
         stores.run_on_both(&cmd("DEL").arg("typing").take()).await;
@@ -93,6 +104,7 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
         .arg("");
     let call = call.arg(60_000).arg(60_000).arg("PUBLISH");
     let call = call.arg("conversation").arg("created").arg("]}");
+    let call = call.arg(3_000);
     let frame = "012345678901234567{message}";
     let message = call.arg(1).arg("u").arg(frame).arg(",more}").arg("");
     message
@@ -140,7 +152,8 @@ async fn the_native_script_does_what_the_lua_script_does() {
                 .arg("PUBLISH")
                 .arg("conversation")
                 .arg("created")
-                .arg(PARTICIPANTS[rng.random_range(0..PARTICIPANTS.len())]);
+                .arg(PARTICIPANTS[rng.random_range(0..PARTICIPANTS.len())])
+                .arg(TYPING_TTL_MS);
             for at in 0..messages {
                 call = call
                     .arg(first + at)

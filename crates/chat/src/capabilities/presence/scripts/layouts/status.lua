@@ -23,7 +23,12 @@ local function write_online(deadline)
   local ends = math.max(lease, deadline)
   if ends > now then
     redis.call('SET', status_key, 'online', 'PX', ends - now)
-    if lease > 0 then redis.call('HSET', state_key, 'lease', format_integer(lease)) end
+    if lease > 0 then
+      redis.call('HSET', state_key, 'lease', format_integer(lease))
+    else
+      -- An `offline` since then has ended the lease of the other service.
+      redis.call('HDEL', state_key, 'lease')
+    end
   else
     redis.call('DEL', status_key)
   end
