@@ -5,6 +5,10 @@
 //! implements the redis crate's [`ConnectionLike`](redis::aio::ConnectionLike), so code written for Redis runs on it
 //! unchanged. Redis 7 defines every reply, and tests compare the engine with a real Redis server.
 //!
+//! Two kinds of data are not on disk after a restart: volatile updates
+//! ([`EmbeddedConnection::with_volatile_updates`]), which leave an older value and deadline there, and memory-only lists
+//! ([`native::NativeScriptCall::set_memory_only`]), which are lost.
+//!
 //! Commands run inline on the caller's thread under one mutex. The engine needs no thread hop, and it copies data only
 //! where the redis crate's types require a copy.
 //!

@@ -78,12 +78,12 @@ impl JournaledCollection<'_, Hash> {
     /// Sets a field. Returns whether the field is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         // A field that exists, the usual case, needs no copy of its name.
-        if let Some((field, place)) = self.collection.get_mut(field) {
-            *place = value.into();
+        if let Some((field, stored)) = self.collection.get_mut(field) {
+            *stored = value.into();
             self.journal.push_update(|| JournalEntry::PutItem {
                 key: self.key.clone(),
                 item: field.clone(),
-                value: place.clone(),
+                value: stored.clone(),
             });
             return false;
         }

@@ -14,8 +14,6 @@ mod options;
 pub mod state;
 mod write_gate;
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,12 +231,10 @@ fn new_db(options: &EngineOptions) -> Db {
     db
 }
 
-/// 40 random hexadecimal digits. The standard library seeds `RandomState` from the system's randomness.
+/// 40 random hexadecimal digits.
 fn random_run_id() -> String {
-    let id: String = (0..3u8)
-        .map(|part| format!("{:016x}", RandomState::new().hash_one(part)))
-        .collect();
-    id[..40].to_owned()
+    let (high, low): (u128, u32) = (rand::random(), rand::random());
+    format!("{high:032x}{low:08x}")
 }
 
 #[cfg(test)]

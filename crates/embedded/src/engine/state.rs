@@ -27,7 +27,7 @@ impl EngineState {
 
     fn dispatch(&mut self, command: &CommandSpec, args: Args<'_>) -> CommandResult {
         match command.handler {
-            CommandHandler::Db(_) => call_command(&mut self.db, command, args),
+            CommandHandler::Function(_) => call_command(&mut self.db, command, args),
             CommandHandler::Script => self.scripts.run(&mut self.db, command, args),
             CommandHandler::Connection => Err(CommandError::new(format!(
                 "ERR {} is not available on an in-process connection; use an atomic pipeline for MULTI and `subscriber()` for SUBSCRIBE",
@@ -74,7 +74,7 @@ pub(crate) fn call_command(db: &mut Db, command: &CommandSpec, args: Args<'_>) -
         db.check_writable()?;
     }
     match command.handler {
-        CommandHandler::Db(function) => function(db, args),
+        CommandHandler::Function(function) => function(db, args),
         CommandHandler::Script | CommandHandler::Connection => Err(CommandError::from_static(
             "ERR This Redis command is not allowed from script",
         )),

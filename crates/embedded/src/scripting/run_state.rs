@@ -53,7 +53,7 @@ impl ScriptRunState {
         args: Args<'_>,
     ) -> Result<redis::Value, ScriptError> {
         self.budget.consume(COMMAND_COST)?;
-        if !matches!(command.handler, CommandHandler::Db(_)) {
+        if !matches!(command.handler, CommandHandler::Function(_)) {
             return Err(ScriptError::Command(
                 "ERR This Redis command is not allowed from script".to_owned(),
             ));

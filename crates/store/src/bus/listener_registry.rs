@@ -91,10 +91,10 @@ impl ListenerRegistry {
         let Some(listeners) = topics.get_mut(&topic.name) else {
             return;
         };
-        let place = listeners
+        let index = listeners
             .iter()
             .position(|other| is_same_listener(other, listener));
-        let removed = place.map(|place| listeners.swap_remove(place));
+        let removed = index.map(|index| listeners.swap_remove(index));
         if listeners.is_empty() {
             topics.remove(&topic.name);
             if_last();

@@ -123,9 +123,8 @@ impl Bus {
             .await
     }
 
-    /// Publishes to a channel of one shard of a Cluster, for tests; scripts use [`publish_command`](Self::publish_command).
-    /// On other stores it does the same as
-    /// [`publish`](Self::publish).
+    /// Publishes to a channel of one shard of a Cluster, for tests; scripts use
+    /// [`publish_command`](Self::publish_command). On other stores it does the same as [`publish`](Self::publish).
     pub async fn publish_sharded(
         &self,
         channel: impl AsRef<[u8]>,
@@ -190,8 +189,8 @@ impl Bus {
             .await
     }
 
-    /// Subscribes to all channels that match a pattern in Redis's glob style, for tests. On a Cluster, sharded channels match no
-    /// pattern.
+    /// Subscribes to all channels that match a pattern in Redis's glob style, for tests. On a Cluster, sharded channels
+    /// match no pattern.
     pub async fn psubscribe(&self, pattern: impl AsRef<[u8]>) -> RedisResult<BusSubscription> {
         self.open_subscription(TopicKind::Pattern, pattern.as_ref())
             .await

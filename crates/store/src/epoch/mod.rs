@@ -1,5 +1,9 @@
 //! The epoch: a number that rises whenever the store's data may be older than the last write.
 //!
+//! The origin of an epoch is a text that names the server processes that hold the data: the run id of the embedded
+//! engine, or the incarnations of the primaries (`redis_backend/server_info.rs`). Another origin means that another
+//! process serves the data.
+//!
 //! Invariants:
 //! 1. The epoch rises when the server process behind the data changed (restart, failover, promotion), when the embedded
 //!    engine was not closed cleanly, when the stored epoch is missing, and when a caller raises it. It never falls.

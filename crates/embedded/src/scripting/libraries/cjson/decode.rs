@@ -34,7 +34,7 @@ pub(super) fn decode_text(
 /// A table that is read in part.
 struct OpenTable {
     table: Table,
-    place: InsertPosition,
+    position: InsertPosition,
 }
 
 /// Position of the next value in a table.
@@ -56,7 +56,7 @@ impl JsonDecoder<'_> {
         let mut open: Vec<OpenTable> = Vec::new();
         let mut token = self.lexer.next();
         loop {
-            let begun = match token.kind {
+            let value = match token.kind {
                 JsonTokenKind::String(text) => Value::String(self.lua.create_string(text)?),
                 JsonTokenKind::Number(number) => Value::Number(number),
                 JsonTokenKind::Boolean(yes) => Value::Boolean(yes),
@@ -67,7 +67,7 @@ impl JsonDecoder<'_> {
                     if !matches!(first.kind, JsonTokenKind::ObjectEnd) {
                         open.push(OpenTable {
                             table,
-                            place: self.key(first)?,
+                            position: self.key(first)?,
                         });
                         token = self.lexer.next();
                         continue;
@@ -80,7 +80,7 @@ impl JsonDecoder<'_> {
                     if !matches!(token.kind, JsonTokenKind::ArrayEnd) {
                         open.push(OpenTable {
                             table,
-                            place: InsertPosition::Index(1),
+                            position: InsertPosition::Index(1),
                         });
                         continue;
                     }
@@ -88,7 +88,7 @@ impl JsonDecoder<'_> {
                 }
                 _ => return Err(token.expected_error("value")),
             };
-            match self.insert_and_close(&mut open, begun)? {
+            match self.insert_and_close(&mut open, value)? {
                 Some(whole) => return Ok(whole),
                 None => token = self.lexer.next(),
             }
@@ -106,14 +106,14 @@ impl JsonDecoder<'_> {
             let Some(top) = open.last_mut() else {
                 return Ok(Some(value));
             };
-            match &top.place {
+            match &top.position {
                 InsertPosition::Index(at) => top.table.raw_set(*at, value)?,
                 InsertPosition::Key(key) => {
                     top.table.raw_set(self.lua.create_string(key)?, value)?;
                 }
             }
             let after = self.lexer.next();
-            match (&after.kind, &mut top.place) {
+            match (&after.kind, &mut top.position) {
                 (JsonTokenKind::ArrayEnd, InsertPosition::Index(_))
                 | (JsonTokenKind::ObjectEnd, InsertPosition::Key(_)) => {
                     value = Value::Table(top.table.clone());
@@ -123,9 +123,9 @@ impl JsonDecoder<'_> {
                     *at += 1;
                     return Ok(None);
                 }
-                (JsonTokenKind::Comma, place @ InsertPosition::Key(_)) => {
+                (JsonTokenKind::Comma, position @ InsertPosition::Key(_)) => {
                     let key = self.lexer.next();
-                    *place = self.key(key)?;
+                    *position = self.key(key)?;
                     return Ok(None);
                 }
                 (_, InsertPosition::Index(_)) => {

@@ -39,7 +39,7 @@ struct JsonEncoder {
 /// A table that is written in part.
 struct OpenTable {
     table: Table,
-    place: TablePosition,
+    position: TablePosition,
     first: bool,
 }
 
@@ -52,7 +52,7 @@ enum TablePosition {
 
 impl OpenTable {
     fn end(&self) -> u8 {
-        if let TablePosition::Index(..) = self.place {
+        if let TablePosition::Index(..) = self.position {
             b']'
         } else {
             b'}'
@@ -99,14 +99,14 @@ impl JsonEncoder {
                 "Cannot serialise, excessive nesting ({depth})"
             )));
         }
-        let (begin, place) = match self.array_length(table, value)? {
+        let (begin, position) = match self.array_length(table, value)? {
             Some(length) if length > 0 => (b'[', TablePosition::Index(1, length)),
             _ => (b'{', TablePosition::Key(Value::Nil)),
         };
         self.out.push(begin);
         Ok(OpenTable {
             table: table.clone(),
-            place,
+            position,
             first: true,
         })
     }
@@ -118,7 +118,7 @@ impl JsonEncoder {
         next: &Function,
     ) -> Result<Option<Value>, ScriptError> {
         let first = std::mem::take(&mut open.first);
-        match &mut open.place {
+        match &mut open.position {
             TablePosition::Index(at, length) => {
                 if *at > *length {
                     return Ok(None);

@@ -125,9 +125,15 @@ fn add_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlu
     const NO_LIMIT: u32 = i32::MAX as u32;
     const SPARSE: &str = "encode_sparse_array";
     let numbers: [NumberSetting; 3] = [
-        ("encode_max_depth", NO_LIMIT, |it| &mut it.encode_depth),
-        ("decode_max_depth", NO_LIMIT, |it| &mut it.decode_depth),
-        ("encode_number_precision", 14, |it| &mut it.precision),
+        ("encode_max_depth", NO_LIMIT, |config| {
+            &mut config.encode_depth
+        }),
+        ("decode_max_depth", NO_LIMIT, |config| {
+            &mut config.decode_depth
+        }),
+        ("encode_number_precision", 14, |config| {
+            &mut config.precision
+        }),
     ];
     for (name, max, field) in numbers {
         add_setting(lua, library, settings, (name, 1), move |_, config, args| {
@@ -135,8 +141,10 @@ fn add_settings(lua: &Lua, library: &Table, settings: &SharedCjsonConfig) -> mlu
         })?;
     }
     let flags: [FlagSetting; 2] = [
-        ("encode_keep_buffer", |it| &mut it.keep_buffer),
-        ("decode_invalid_numbers", |it| &mut it.decode_invalid),
+        ("encode_keep_buffer", |config| &mut config.keep_buffer),
+        ("decode_invalid_numbers", |config| {
+            &mut config.decode_invalid
+        }),
     ];
     for (name, field) in flags {
         add_setting(lua, library, settings, (name, 1), move |_, config, args| {
@@ -181,7 +189,7 @@ fn number_setting(
     at: usize,
     name: &str,
     range: (u32, u32),
-    place: &mut u32,
+    setting: &mut u32,
 ) -> Result<u32, ScriptError> {
     if !matches!(args.get(at - 1), None | Some(Value::Nil)) {
         let given = number_arg(args, at, name)?.trunc();
@@ -189,19 +197,19 @@ fn number_setting(
             let complaint = format!("expected integer between {} and {}", range.0, range.1);
             return Err(ScriptError::bad_argument(at, name, &complaint));
         }
-        *place = given as u32;
+        *setting = given as u32;
     }
-    Ok(*place)
+    Ok(*setting)
 }
 
 /// Returns a flag setting. Sets it first if the argument is present.
-fn flag_setting(args: &[Value], name: &str, place: &mut bool) -> Result<bool, ScriptError> {
+fn flag_setting(args: &[Value], name: &str, setting: &mut bool) -> Result<bool, ScriptError> {
     match args.first() {
         None | Some(Value::Nil) => {}
-        Some(Value::Boolean(on)) => *place = *on,
+        Some(Value::Boolean(on)) => *setting = *on,
         Some(Value::String(word)) => match &*word.as_bytes() {
-            b"on" => *place = true,
-            b"off" => *place = false,
+            b"on" => *setting = true,
+            b"off" => *setting = false,
             other => return Err(bad_option(name, other)),
         },
         Some(number @ (Value::Integer(_) | Value::Number(_))) => {
@@ -209,7 +217,7 @@ fn flag_setting(args: &[Value], name: &str, place: &mut bool) -> Result<bool, Sc
         }
         other => return Err(ScriptError::wrong_type(1, name, "string", other)),
     }
-    Ok(*place)
+    Ok(*setting)
 }
 
 fn bad_option(name: &str, option: &[u8]) -> ScriptError {
