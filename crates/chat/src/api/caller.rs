@@ -24,7 +24,7 @@ named_enum! {
 /// The caller of a request, taken from an accepted token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// User that the request is about: the person, or the user for whom a service acts.
+    /// User of the request: the owner of the token, or the user that a service acts for.
     pub user: Option<UserId>,
     /// Display name from the token. For a service without a name it is the `sub` of the token.
     pub name: Option<String>,

@@ -9,6 +9,7 @@
 //! | how rows are read and written | [`database`] |
 //! | how nodes notify each other | [`bus`] |
 //! | which nodes are alive | [`nodes`] |
+//! | whether store and database belong together | `store_binding` |
 //! | how work is repeated: periodically, after a failed store update | `background`, `retry_queue` |
 //! | how concurrent calls share work: one load, one statement, one notification | `single_flight`, `request_batcher`, `throttle` |
 //!

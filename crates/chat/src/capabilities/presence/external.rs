@@ -16,7 +16,7 @@ use crate::keys::{Keyspace, PresenceLayout};
 /// Time, ms, by which the end of a key may differ from the deadline in the state without being another service's.
 const LEASE_TOLERANCE_MS: u64 = 1_000;
 
-/// What the keys of the layout say about a user.
+/// Status of a user according to the keys of the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExternalStatus {
     /// Nothing but what the state explains.

@@ -27,7 +27,7 @@
 //!        INVISIBLE stays after the last device is gone, and may be set without a device. Another status ends it.
 //! ```
 //!
-//! Where to look: `register.rs` connect, `heartbeat.rs` heartbeats, `disconnect.rs` clean disconnect and lost
+//! Files: `register.rs` connect, `heartbeat.rs` heartbeats, `disconnect.rs` clean disconnect and lost
 //! connection, `remove_device.rs` removal by request, `expire.rs` passed deadlines, `reap.rs` dead nodes, `restart.rs`
 //! restart of the embedded store, `query.rs` reads, `watch/` subscriptions. `scripts/user_state.lua` decides the status.
 //!

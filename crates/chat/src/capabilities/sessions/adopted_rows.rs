@@ -47,7 +47,7 @@ pub(super) fn adopt_block<'a>(
     execute_for_user_at(database, ADOPT_BLOCK, user, at)
 }
 
-/// The next users after this one whom another service has blocked, in the order of their ids.
+/// The next users after this one with a block of another service, in the order of their ids.
 pub(super) async fn find_adopted_blocks(
     database: &Database,
     after: &str,

@@ -120,7 +120,7 @@ impl Sessions {
         }
     }
 
-    /// Unblocks all users whom other services have blocked. Returns their number.
+    /// Unblocks all users that other services have blocked. Returns their number.
     pub async fn unblock_adopted(&self) -> Result<u64> {
         let (mut unblocked, mut last) = (0, String::new());
         loop {
@@ -140,7 +140,7 @@ impl Sessions {
         }
     }
 
-    /// Number of users whom other services have blocked.
+    /// Number of users that other services have blocked.
     pub async fn count_adopted_blocks(&self) -> Result<u64> {
         adopted_rows::count_adopted_blocks(&self.database).await
     }

@@ -20,7 +20,7 @@ static READ_SESSION: LuaScript =
 static WRITE_SESSION: LuaScript =
     script!("scripts/write_session.lua").with_native(native::write_session);
 
-/// What the store knows about a session.
+/// State of a session in the store.
 #[derive(Debug)]
 pub(super) struct StoredSession {
     pub(super) verdict: SessionVerdict,

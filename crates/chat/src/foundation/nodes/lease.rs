@@ -31,7 +31,7 @@ pub(super) struct LeaseState {
     held_since: Option<Timestamp>,
     /// Last successful renewal.
     last_renewed: Option<Timestamp>,
-    /// Store epoch of that period. If a part of a Redis Cluster comes back without the leases of other nodes, the epoch
+    /// Store epoch of that period. If a part of a Redis Cluster returns without the leases of other nodes, the epoch
     /// changes and the period starts again.
     store_epoch: u64,
     /// Boot id of another process with the same node id.

@@ -1,4 +1,4 @@
-//! What the capabilities stand on.
+//! Tests of the foundation: database, identifiers, keys, nodes.
 
 mod database;
 mod ids;

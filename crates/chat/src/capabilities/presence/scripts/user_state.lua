@@ -36,7 +36,7 @@ local fields_to_set, fields_to_delete = {}, {}
 local added_ids, refreshed_ids, removed = {}, {}, {}
 -- Latest deadline before this script, 0 without a device. Keys with a TTL were written to end at this time.
 local previous_deadline = 0
--- What this script does on behalf of the user: `connect`, `heartbeat` (activity), `show` and `hide` (status).
+-- Actions of this script on behalf of the user: `connect`, `heartbeat` (activity), `show` and `hide` (status).
 local request = {}
 -- Set if a key has a foreign type. Such a key stays as it is.
 local has_wrong_type = false
@@ -191,7 +191,7 @@ local function commit_state(suppress_online_event, is_volatile)
     return { is_external and 'online' or 'offline', 0, 0, '', is_external and 1 or 0, has_wrong_type and 1 or 0 }
   end
   local previous = fields.s or 'offline'
-  -- A user whom another service keeps online was visible before this script.
+  -- A user that another service keeps online was visible before this script.
   local was_visible = previous ~= 'offline' or (external_until > 0 and not request.was_hidden)
   -- A user whose devices have expired reads as offline before a sweep has removed them. If the user is online again,
   -- watchers must receive a change.

@@ -22,7 +22,7 @@ pub fn reference_markdown(
 }
 
 /// Appends the sections of the keys that Parlor writes.
-pub(super) fn push_written_keys(out: &mut String, rows: &[KeyReferenceRow]) {
+pub fn push_written_keys(out: &mut String, rows: &[KeyReferenceRow]) {
     for group in registry::KEY_GROUPS {
         let mine = |row: &&KeyReferenceRow| row.capability == group.name && !row.internal;
         push_section(out, group.title, rows.iter().filter(mine));
@@ -45,7 +45,7 @@ fn push_section<'a>(
 }
 
 /// Appends a table of rows.
-pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a KeyReferenceRow>) {
+pub fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a KeyReferenceRow>) {
     out.push_str("| key | type | TTL | value | meaning | source |\n|---|---|---|---|---|---|\n");
     for row in rows {
         let settings: Vec<String> = row
@@ -73,6 +73,6 @@ pub(super) fn push_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Ke
 }
 
 /// Formats a text as code.
-pub(super) fn code_span(text: &str) -> String {
+pub fn code_span(text: &str) -> String {
     format!("`{text}`")
 }

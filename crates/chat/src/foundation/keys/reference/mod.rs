@@ -2,7 +2,6 @@
 //!
 //! Invariant: everything in the reference comes from the declarations and the settings.
 
-mod document;
 mod markdown;
 
 use serde::Serialize;
@@ -11,8 +10,7 @@ use crate::clock::duration_millis;
 use crate::keys::registry;
 use crate::keys::{KeyGroup, KeySettings, KeySettingsError, KeySpec, Keyspace, TtlName};
 
-pub use document::schema_document;
-pub use markdown::reference_markdown;
+pub use markdown::{code_span, push_table, push_written_keys, reference_markdown};
 
 /// One line of the key reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

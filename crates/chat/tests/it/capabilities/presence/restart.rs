@@ -215,7 +215,7 @@ async fn no_version_falls_after_a_kill() {
     fixture.nodes[0].connect(phone.clone()).await.unwrap();
     fixture.store.wait_until_durable().await.unwrap();
     let copy = killed(&fixture, folder.path()).await;
-    // What happened after the last flush.
+    // The kill has lost all changes after this time.
     let lost = fixture.now().as_millis() + 400;
     clock.advance(Duration::from_millis(500));
     for _ in 0..2 {

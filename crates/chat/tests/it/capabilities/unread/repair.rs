@@ -196,7 +196,7 @@ pub async fn counters_of_other_services_stay_and_count_in_the_total(world: World
         world.api_counts("bob").await,
         map(&[("c1", 1), ("total", 1)])
     );
-    // The positions are lost, and counted anew from the rows.
+    // The positions are lost; the repair counts them again from the rows.
     let lose = redis::cmd("DEL").arg(world.keys.unread_state(&bob)).take();
     lose.exec_async(&mut world.store.clone()).await.unwrap();
     world.node().get_summary(&bob).await.unwrap();

@@ -4,4 +4,5 @@ mod builders;
 mod declarations;
 mod matching;
 mod reference;
+mod schema_document;
 mod settings;

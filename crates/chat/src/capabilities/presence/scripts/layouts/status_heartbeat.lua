@@ -29,7 +29,7 @@ local function refresh_layout(_, _, status, left, deadline)
   return true
 end
 
--- The heartbeat of a user whom another service set online.
+-- The heartbeat of a user that another service set online.
 local function extend_external_lease()
   if redis.call('GET', KEYS[3]) == 'online' then extend_lease(tonumber(ARGV[4])) end
 end

@@ -66,7 +66,7 @@ async fn type_at_random(world: Arc<TypingWorld>, seed: u64) {
 struct Receiver {
     node: usize,
     subscription: TypingSubscription,
-    /// Users whom the client shows as typing.
+    /// Users that the client shows as typing.
     shown: BTreeSet<UserId>,
     /// Last change of each user since the subscription began.
     last: BTreeMap<UserId, bool>,

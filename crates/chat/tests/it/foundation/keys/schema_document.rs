@@ -1,9 +1,12 @@
 //! The text of `docs/schema.md`: the default preset in full, and the differences of the other presets.
 
-use super::markdown::{code_span, push_table, push_written_keys};
-use super::{KeyReferenceRow, reference_rows};
-use crate::keys::registry;
-use crate::keys::{KeyLayouts, KeySettings, KeySettingsError, Preset, TtlName, format_duration};
+use parlor_chat::keys::reference::{
+    KeyReferenceRow, code_span, push_table, push_written_keys, reference_rows,
+};
+use parlor_chat::keys::registry;
+use parlor_chat::keys::{
+    KeyLayouts, KeySettings, KeySettingsError, Preset, TtlName, format_duration,
+};
 
 const INTRODUCTION: &str = "\
 # Keys and channels
