@@ -10,15 +10,8 @@ use super::store_reader::{self, require_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
-/// Options of `cleanup`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: CleanupCommand,
-}
-
 #[derive(clap::Subcommand, Debug)]
-enum CleanupCommand {
+pub enum CleanupCommand {
     /// Let the keys of users expire who were online when the last server crashed
     #[command(after_help = "\
 In the layout `sockets`, user:{user}:online and user:{user}:sockets have no TTL. After a crash they say
@@ -34,21 +27,19 @@ Examples:
 }
 
 #[derive(clap::Args, Debug)]
-struct CleanupPresenceArgs {
+pub struct CleanupPresenceArgs {
     /// Change the keys
     #[arg(long)]
     yes: bool,
 }
 
-/// Runs the command.
 pub async fn run(
-    args: &Args,
+    command: &CleanupCommand,
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    match &args.command {
-        CleanupCommand::Presence(args) => presence(args, &loaded.config, output).await,
-    }
+    let CleanupCommand::Presence(args) = command;
+    presence(args, &loaded.config, output).await
 }
 
 async fn presence(

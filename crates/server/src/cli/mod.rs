@@ -92,17 +92,21 @@ enum CliCommand {
     /// Print every key with its type, TTL and meaning
     Schema(schema::Args),
     /// Inspect the keys in the store
-    Keys(keys::Args),
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// Check store and database, and print how to fix problems
     Doctor(doctor::Args),
     /// Copy the store, the database or both to other servers
     MigrateStore(migrate::Args),
     /// Rebuild store keys from the database
-    Repair(repair::Args),
+    #[command(subcommand)]
+    Repair(repair::RepairCommand),
     /// Change the sessions of many users
-    Sessions(sessions::Args),
+    #[command(subcommand)]
+    Sessions(sessions::SessionsCommand),
     /// Clean up what a crash has left in the store
-    Cleanup(cleanup::Args),
+    #[command(subcommand)]
+    Cleanup(cleanup::CleanupCommand),
     /// Print the completion script for a shell
     Completions(completions::Args),
 }
@@ -158,12 +162,12 @@ fn run(
             CliCommand::Serve(args) => serve::run(args, loaded, log_level, output).await,
             CliCommand::Token(args) => token::run(args, loaded, output).await,
             CliCommand::Schema(args) => schema::run(args, loaded, output),
-            CliCommand::Keys(args) => keys::run(args, loaded, output).await,
+            CliCommand::Keys(command) => keys::run(command, loaded, output).await,
             CliCommand::Doctor(args) => doctor::run(args, loaded, output).await,
             CliCommand::MigrateStore(args) => migrate::run(args, loaded, output).await,
-            CliCommand::Repair(args) => repair::run(args, loaded, output).await,
-            CliCommand::Sessions(args) => sessions::run(args, loaded, output).await,
-            CliCommand::Cleanup(args) => cleanup::run(args, loaded, output).await,
+            CliCommand::Repair(command) => repair::run(command, loaded, output).await,
+            CliCommand::Sessions(command) => sessions::run(command, loaded, output).await,
+            CliCommand::Cleanup(command) => cleanup::run(command, loaded, output).await,
             CliCommand::Completions(args) => {
                 completions::run(args, output).map(|()| CommandStatus::Succeeded)
             }

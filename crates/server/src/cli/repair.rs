@@ -13,14 +13,8 @@ use super::store_reader::{self, query, require_store};
 use super::{CommandStatus, Output};
 use crate::config::{Config, LoadedConfig};
 
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: RepairCommand,
-}
-
 #[derive(clap::Subcommand, Debug)]
-enum RepairCommand {
+pub enum RepairCommand {
     /// Rebuild unread counters and totals from the database
     #[command(after_help = "\
 Compares the unread counters, total and read positions of every user with the database, corrects
@@ -39,7 +33,7 @@ Examples:
 }
 
 #[derive(clap::Args, Debug)]
-struct RepairUnreadArgs {
+pub struct RepairUnreadArgs {
     /// Report differences and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -49,13 +43,12 @@ struct RepairUnreadArgs {
 }
 
 pub async fn run(
-    args: &Args,
+    command: &RepairCommand,
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    match &args.command {
-        RepairCommand::Unread(args) => unread(args, &loaded.config, output).await,
-    }
+    let RepairCommand::Unread(args) = command;
+    unread(args, &loaded.config, output).await
 }
 
 async fn unread(

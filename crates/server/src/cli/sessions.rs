@@ -8,15 +8,8 @@ use parlor_chat::sessions::Sessions;
 use super::{CommandStatus, Output, repair, store_reader};
 use crate::config::{Config, LoadedConfig};
 
-/// Options of `sessions`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: SessionsCommand,
-}
-
 #[derive(clap::Subcommand, Debug)]
-enum SessionsCommand {
+pub enum SessionsCommand {
     /// Lift the blocks that other services have made
     #[command(after_help = "\
 A server adopts a block that another service writes into the session hash: it stays when the hash
@@ -30,7 +23,7 @@ Examples:
 }
 
 #[derive(clap::Args, Debug)]
-struct UnblockArgs {
+pub struct UnblockArgs {
     /// Lift all blocks that were adopted from other services
     #[arg(long, required = true)]
     adopted: bool,
@@ -39,15 +32,13 @@ struct UnblockArgs {
     dry_run: bool,
 }
 
-/// Runs the command.
 pub async fn run(
-    args: &Args,
+    command: &SessionsCommand,
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
-    match &args.command {
-        SessionsCommand::Unblock(args) => unblock(args, &loaded.config, output).await,
-    }
+    let SessionsCommand::Unblock(args) = command;
+    unblock(args, &loaded.config, output).await
 }
 
 async fn unblock(

@@ -78,6 +78,16 @@ pub async fn query_keys<T: FromRedisValue>(
     pipe.query_async(&mut store.clone()).await
 }
 
+/// Runs the command `name` on each key, as [`query_keys`] does.
+pub async fn query_each_key<T: FromRedisValue>(
+    store: &Store,
+    name: &str,
+    keys: impl IntoIterator<Item = &Vec<u8>>,
+) -> RedisResult<Vec<T>> {
+    let commands = keys.into_iter().map(|key| redis::cmd(name).arg(key).take());
+    query_keys(store, commands.collect()).await
+}
+
 /// Calls `visit` once for every key that matches the pattern until it returns false. Returns true if all keys were
 /// visited.
 pub async fn scan(

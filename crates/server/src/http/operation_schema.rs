@@ -1,4 +1,5 @@
-//! Schemas of the request and the reply of an operation.
+//! Schemas of the request and the reply of an operation. `make docs` builds docs/openapi.json from them
+//! (`crates/server/tests/it/generated`); the running server serves that file and does not build it.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Closes sockets whose session has ended, whose device was removed, or whose token has expired.
+//! The steps by which the gateway closes a socket, and two of the causes: a removed device and an expired token. The end
+//! of a session arrives through `session_end.rs`.
 //!
 //! Invariants:
 //! 1. A socket that the gateway closes gets one `session:closed` event with the reason, and its connection is closed

@@ -1,4 +1,5 @@
-//! Closes a socket when its session ends.
+//! Registration of a socket for the end of its session. [`SessionEndCloser`] receives the end and closes the socket;
+//! `close.rs` has the steps of the close.
 //!
 //! Invariants:
 //! 1. If the session ends during the handshake, the socket is closed as soon as it exists.

@@ -1,4 +1,5 @@
-//! JSON schemas of types, for the generated references.
+//! JSON schemas of types. `make docs` builds docs/asyncapi.json and the TypeScript types from them
+//! (`crates/server/tests/it/generated`).
 
 use std::borrow::Cow;
 

@@ -7,15 +7,13 @@ use parlor_store::Store;
 
 use super::super::escape::escape;
 use super::super::output::error_chain;
-use super::super::store_reader::{query_keys, scan};
-use super::Finding;
+use super::super::store_reader::{query_each_key, scan};
+use super::{Finding, list_some};
 
 /// Maximum number of scanned keys.
 const MAX_SCANNED_KEYS: usize = 1_000_000;
 /// Maximum number of keys per declaration whose type is checked, so that frequent keys do not displace rare ones.
 const MAX_CHECKED_PER_PATTERN: usize = 1_000;
-/// Maximum number of keys in the message.
-const MAX_NAMED_KEYS: usize = 5;
 
 /// Checks the types of declared keys with the configured prefix.
 pub async fn check_key_types(store: &Store, keyspace: &Keyspace, cli: &str) -> Finding {
@@ -57,11 +55,8 @@ async fn find_wrong_types(
             .all(|count| *count <= MAX_CHECKED_PER_PATTERN);
     let mut mismatches = Vec::new();
     for batch in to_check.chunks(256) {
-        let types = batch
-            .iter()
-            .map(|(key, _)| redis::cmd("TYPE").arg(key).take())
-            .collect();
-        let types: Vec<String> = query_keys(store, types).await?;
+        let keys = batch.iter().map(|(key, _)| key);
+        let types: Vec<String> = query_each_key(store, "TYPE", keys).await?;
         let differ = batch
             .iter()
             .zip(types)
@@ -82,24 +77,16 @@ async fn find_wrong_types(
             format!("no key has a wrong type, in {scope}"),
         ));
     }
-    let named: Vec<String> = mismatches
+    let named = mismatches
         .iter()
-        .take(MAX_NAMED_KEYS)
-        .map(|(key, declared, actual)| format!("{key} is a {actual} and should be a {declared}"))
-        .collect();
-    let more = mismatches.len().saturating_sub(MAX_NAMED_KEYS);
-    let more = if more > 0 {
-        format!(", and {more} more")
-    } else {
-        String::new()
-    };
+        .map(|(key, declared, actual)| format!("{key} is a {actual} and should be a {declared}"));
     let fix = format!(
         "`{cli} RENAME '{0}' 'old:{0}'`, or set another keys.prefix or keys.preset",
         mismatches[0].0
     );
     Ok(Finding::fail(
         "keys",
-        format!("in {scope}: {}{more}", named.join("; ")),
+        format!("in {scope}: {}", list_some(named, "; ")),
         fix,
     ))
 }

@@ -39,6 +39,9 @@ pub struct Args {
 /// Column where the text of a finding begins, after the severity and the name of the check.
 const TEXT_COLUMN: usize = 19;
 
+/// Maximum number of keys that a finding names.
+const MAX_NAMED_KEYS: usize = 5;
+
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -157,6 +160,17 @@ async fn check_store(config: &Config) -> anyhow::Result<(Vec<Finding>, Option<St
     findings.push(key_types::check_key_types(&store, &keyspace, &cli).await);
     findings.extend(session_keys::check_session_keys(&store, &keyspace).await);
     Ok((findings, Some(store)))
+}
+
+/// Joins the first items and the number of the others: `a, b, c, d, e, and 3 more`.
+fn list_some(items: impl ExactSizeIterator<Item = String>, separator: &str) -> String {
+    let more = items.len().saturating_sub(MAX_NAMED_KEYS);
+    let named: Vec<String> = items.take(MAX_NAMED_KEYS).collect();
+    let more = match more {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    named.join(separator) + &more
 }
 
 fn finding_line(finding: &Finding, output: &Output) -> String {

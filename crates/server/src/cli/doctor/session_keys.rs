@@ -6,13 +6,11 @@ use parlor_store::Store;
 use redis::RedisResult;
 
 use super::super::escape::escape;
-use super::super::store_reader::{query_keys, scan};
-use super::Finding;
+use super::super::store_reader::{query_each_key, query_keys, scan};
+use super::{Finding, list_some};
 
 /// Maximum number of hashes that are checked.
 const MAX_CHECKED_KEYS: usize = 10_000;
-/// Maximum number of keys in the message.
-const MAX_NAMED_KEYS: usize = 5;
 
 /// Names the hashes that Parlor leaves alone because they are no sessions. `None` if there are none.
 pub async fn check_session_keys(store: &Store, keyspace: &Keyspace) -> Option<Finding> {
@@ -21,22 +19,13 @@ pub async fn check_session_keys(store: &Store, keyspace: &Keyspace) -> Option<Fi
     }
     // The check of key types reports a store that cannot be read.
     let foreign = find_foreign_hashes(store, keyspace).await.ok()?;
-    let named: Vec<String> = foreign
-        .iter()
-        .take(MAX_NAMED_KEYS)
-        .map(|key| escape(key))
-        .collect();
-    let more = match foreign.len().saturating_sub(MAX_NAMED_KEYS) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
+    let named = list_some(foreign.iter().map(|key| escape(key)), ", ");
     (!foreign.is_empty()).then(|| {
         Finding::info(
             "sessions",
             format!(
-                "{}{more} have no `device_id`, so they belong to another application: Parlor does not change them, and \
-                 stores the sessions of these users in the database only",
-                named.join(", ")
+                "{named} have no `device_id`, so they belong to another application: Parlor does not change them, and \
+                 stores the sessions of these users in the database only"
             ),
         )
     })
@@ -54,14 +43,12 @@ async fn find_foreign_hashes(store: &Store, keyspace: &Keyspace) -> RedisResult<
     .await?;
     let mut foreign = Vec::new();
     for batch in keys.chunks(256) {
-        let command = |name: &str, key: &[u8]| redis::cmd(name).arg(key).take();
-        let types = batch.iter().map(|key| command("TYPE", key)).collect();
-        let types: Vec<String> = query_keys(store, types).await?;
+        let types: Vec<String> = query_each_key(store, "TYPE", batch).await?;
         let hashes = batch.iter().zip(types).filter(|(_, kind)| kind == "hash");
         let hashes: Vec<&Vec<u8>> = hashes.map(|(key, _)| key).collect();
         let devices = hashes
             .iter()
-            .map(|key| command("HGET", key).arg("device_id").take());
+            .map(|key| redis::cmd("HGET").arg(key).arg("device_id").take());
         let devices: Vec<Option<Vec<u8>>> = query_keys(store, devices.collect()).await?;
         let without_device = hashes.into_iter().zip(devices);
         let without_device =

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use parlor_chat::keys::{KeySpec, Keyspace};
 use parlor_store::Store;
-use redis::Cmd;
 use serde_json::json;
 
 use super::super::escape::{escape, to_json_text};
 use super::super::redis_value::length_command;
-use super::super::store_reader::query_keys;
+use super::super::store_reader::{query_each_key, query_keys};
 use super::rounded_ttl;
 
 /// Keys per round trip.
@@ -71,14 +70,8 @@ pub async fn load_key_infos(
 ) -> anyhow::Result<Vec<KeyInfo>> {
     let mut all = Vec::with_capacity(keys.len());
     for batch in keys.chunks(KEYS_PER_QUERY) {
-        let each = |name: &str| {
-            batch
-                .iter()
-                .map(|key| redis::cmd(name).arg(key).take())
-                .collect::<Vec<Cmd>>()
-        };
-        let kinds: Vec<String> = query_keys(store, each("TYPE")).await?;
-        let ttls: Vec<i64> = query_keys(store, each("PTTL")).await?;
+        let kinds: Vec<String> = query_each_key(store, "TYPE", batch).await?;
+        let ttls: Vec<i64> = query_each_key(store, "PTTL", batch).await?;
         let lengths = batch
             .iter()
             .zip(&kinds)

@@ -16,12 +16,6 @@ use super::{CommandStatus, Output};
 use crate::config::LoadedConfig;
 use key_info::{KeyInfo, load_key_infos};
 
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: KeysCommand,
-}
-
 #[derive(clap::Subcommand, Debug)]
 #[command(after_help = "\
 Patterns are Redis globs: * any characters, ? one character, [ab] one of these. The embedded store
@@ -33,7 +27,7 @@ Examples:
   parlor keys count
   parlor keys show presence:user:alice --json
   parlor keys ttl 'user:*'")]
-enum KeysCommand {
+pub enum KeysCommand {
     /// List keys with type, TTL, length and meaning
     List(ListArgs),
     /// Count keys by pattern
@@ -45,7 +39,7 @@ enum KeysCommand {
 }
 
 #[derive(clap::Args, Debug)]
-struct ListArgs {
+pub struct ListArgs {
     #[command(flatten)]
     pattern: PatternArgs,
     /// Maximum number of keys; 0 = all
@@ -54,7 +48,7 @@ struct ListArgs {
 }
 
 #[derive(clap::Args, Debug)]
-struct PatternArgs {
+pub struct PatternArgs {
     /// Glob pattern of the keys
     #[arg(default_value = "*")]
     pattern: String,
@@ -64,7 +58,7 @@ struct PatternArgs {
 }
 
 #[derive(clap::Args, Debug)]
-struct ShowArgs {
+pub struct ShowArgs {
     /// The key, as it is or escaped like in `keys list`
     key: OsString,
     /// Maximum number of elements; 0 = all
@@ -76,13 +70,13 @@ struct ShowArgs {
 }
 
 pub async fn run(
-    args: &Args,
+    command: &KeysCommand,
     loaded: &LoadedConfig,
     output: &mut Output,
 ) -> anyhow::Result<CommandStatus> {
     let keyspace = store_reader::keyspace(&loaded.config)?;
     let store = store_reader::open(&loaded.config).await?;
-    match &args.command {
+    match command {
         KeysCommand::List(args) => list(&store, &keyspace, args, output).await?,
         KeysCommand::Count(args) => count(&store, &keyspace, args, output).await?,
         KeysCommand::Show(args) => return show::run(&store, &keyspace, args, output).await,

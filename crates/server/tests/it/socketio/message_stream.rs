@@ -454,7 +454,7 @@ async fn changes_of_a_conversation_and_its_members_are_sent() {
         events.iter().all(|(name, _)| !for_joined_sockets(name)),
         "{events:?}"
     );
-    // A client that comes back learns the title and the version of the members.
+    // A client that reconnects receives the title and the version of the members.
     let resume = json!({ "token": user("bob"), "resume": { "lunch": 0 } });
     let mut bob = connect_with_auth(&node, &resume).await;
     let resumed = next_event_named(&mut bob, "conversation:resumed").await;
