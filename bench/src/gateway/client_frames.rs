@@ -1,7 +1,7 @@
 //! WebSocket frames for a load generator: client frames are encoded once and sent many times, server frames are
 //! classified by their first bytes.
 //!
-//! Invariant: only the bytes of a payload that tell its kind are read, and the stamp of a message if stamps are
+//! Invariant: only the bytes of a payload that determine its kind are read, and the stamp of a message if stamps are
 //! requested.
 
 /// Fixed mask. RFC 6455 requires a random one to protect proxies; there is no proxy here, and the server cannot notice.

@@ -5,6 +5,10 @@ import { ParlorError } from "./parlor-error.js";
 import type { ClientEvents, Message, MessageList, ServerEvents } from "./events.js";
 import { type MessageEvent, type ConversationPosition, MessageStream } from "./message-stream.js";
 
+// The connection, its reconnects and its events. `#disconnected`, `#onConnectError` and `#sessionClosed` decide whether
+// and when the client reconnects; `#authenticate` sends the positions from which the server resumes. The order of the
+// messages of a conversation is decided in message-stream.ts.
+
 export interface ConnectOptions {
   /** URL of Parlor, for example `https://chat.example.com`. */
   url: string;
@@ -155,7 +159,7 @@ export class ParlorClient extends TypedEmitter<ServerEvents & ConnectionEvents> 
     }
   }
 
-  /** ConversationPosition of each joined conversation, for the option `resume` of a later client. */
+  /** Position in each joined conversation, for the option `resume` of a later client. */
   positions(): Record<string, ConversationPosition> {
     const joined = [...this.#streams].filter(([, stream]) => stream.joined);
     return Object.fromEntries(joined.map(([id, stream]) => [id, stream.position]));
