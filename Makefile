@@ -11,6 +11,7 @@ PIP := python3 -m pip install -q --disable-pip-version-check --root-user-action=
 GRPC := 1.85.1
 SCHEMATHESIS := 4.32.5
 SOCKETIO := 5.18.1
+REDIS_PY := 8.1.0
 NODE_PACKAGES := web/node_modules/.package-lock.json
 # nextest runs the tests of all crates side by side but no documentation tests; plain cargo test runs all where it is
 # not installed.
@@ -59,14 +60,17 @@ audit: ## check dependencies: advisories, licences, one TLS provider
 	command -v cargo-deny > /dev/null || cargo install cargo-deny --locked
 	cargo deny check
 
-# What the tests start: a Redis, a PostgreSQL, a Valkey, a browser, Socket.IO's client for Node, and in Python another one,
-# a gRPC client and an HTTP fuzzer. Those in Python are asked for by their import, because they fit one version of Python.
+# What the tests start: a Redis, a PostgreSQL, a Valkey, a browser, clients of Socket.IO and Redis for Node, and in Python
+# the same clients, a gRPC client and an HTTP fuzzer. Those in Python are asked for by their import, because they fit one
+# version of Python.
 .PHONY: tools
 tools: $(VALKEY) $(NODE_PACKAGES)
 	@PYTHONPATH=.tools/python python3 -c 'import grpc, grpc_health.v1, grpc_reflection.v1alpha, grpc_status.rpc_status; \
 		assert grpc.__version__ == "$(GRPC)"' 2> /dev/null \
 		|| $(PIP) --upgrade --target .tools/python protobuf==7.36.2 googleapis-common-protos==1.76.0 \
 			$(addsuffix ==$(GRPC),grpcio grpcio-health-checking grpcio-reflection grpcio-status)
+	@PYTHONPATH=.tools/python python3 -c 'import redis; assert redis.__version__ == "$(REDIS_PY)"' 2> /dev/null \
+		|| $(PIP) --upgrade --target .tools/python redis==$(REDIS_PY)
 	@PYTHONPATH=.tools/schemathesis python3 -c 'import schemathesis; assert schemathesis.__version__ == "$(SCHEMATHESIS)"' 2> /dev/null \
 		|| $(PIP) --upgrade --target .tools/schemathesis schemathesis==$(SCHEMATHESIS)
 	@PYTHONPATH=.tools/python-socketio python3 -c 'import aiohttp, requests, socketio, websocket; \

@@ -9,8 +9,10 @@
 mod cleanup;
 mod client_kit;
 mod client_libraries;
+mod controlled_program;
 mod doctor;
 mod documentation;
+mod documents;
 mod examples;
 mod generated;
 mod grpc;

@@ -1,7 +1,7 @@
 // Sockets of socket.io-client, controlled by a test with one JSON command per line.
 //
 // In:  {"id", "do": "open" | "emit" | "close" | "drop", "socket", …}
-// Out: {"id", "answer"} or {"id", "error"} for each command, and {"socket", "event", "args"} for each received event.
+// Out: {"id", "answer"} or {"id", "error"} for each command, and {"source", "event", "args"} for each received event.
 import { createInterface } from 'node:readline';
 import { createRequire } from 'node:module';
 
@@ -17,10 +17,10 @@ const actions = {
     new Promise((done, refuse) => {
       const socket = io(url, { auth, reconnection: false, forceNew: true, ...options });
       sockets.set(name, socket);
-      socket.onAny((event, ...args) => say({ socket: name, event, args }));
-      socket.on('disconnect', (reason) => say({ socket: name, event: 'disconnect', args: [reason] }));
+      socket.onAny((event, ...args) => say({ source: name, event, args }));
+      socket.on('disconnect', (reason) => say({ source: name, event: 'disconnect', args: [reason] }));
       socket.once('connect', () => done({ sid: socket.id, recovered: socket.recovered }));
-      socket.on('connect', () => say({ socket: name, event: 'connect', args: [{ sid: socket.id, recovered: socket.recovered }] }));
+      socket.on('connect', () => say({ source: name, event: 'connect', args: [{ sid: socket.id, recovered: socket.recovered }] }));
       socket.once('connect_error', (error) => refuse(refusal(error)));
     }),
   emit: ({ socket, event, body }) => sockets.get(socket).timeout(PATIENCE).emitWithAck(event, body),

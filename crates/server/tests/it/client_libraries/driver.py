@@ -26,10 +26,10 @@ async def open_(socket, url, auth, options=None):
 
     # The library passes only the body to a handler.
     async def record_event(event, body):
-        say({"socket": socket, "event": event, "args": [body]})
+        say({"source": socket, "event": event, "args": [body]})
 
     client.on("*", record_event)
-    client.on("disconnect", lambda reason=None: say({"socket": socket, "event": "disconnect", "args": [reason]}))
+    client.on("disconnect", lambda reason=None: say({"source": socket, "event": "disconnect", "args": [reason]}))
     client.on("connect_error", lambda error=None: refused.append(error))
     try:
         await client.connect(url, auth=auth, wait_timeout=PATIENCE, **(options or {}))

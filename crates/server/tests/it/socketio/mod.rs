@@ -25,7 +25,7 @@ fn address(node: &ServerProcess) -> SocketAddr {
 }
 
 /// Connects a user with the device id `phone`.
-async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {
+pub async fn connect(node: &ServerProcess, name: &str) -> SocketIoTestClient {
     let auth = json!({ "token": user(name), "deviceId": "phone" });
     connect_with_auth(node, &auth).await
 }
@@ -49,7 +49,7 @@ async fn expect_connect_error(node: &ServerProcess, auth: &Value) -> Value {
 }
 
 /// Emits an event and returns its successful acknowledgement.
-async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
+pub async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> Value {
     let ack = timeout(TEST_TIMEOUT, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap_or_else(|_| panic!("{event} is not acknowledged"));
     let ack = ack.unwrap();
@@ -58,7 +58,7 @@ async fn emit_ok(client: &mut SocketIoTestClient, event: &str, body: Value) -> V
 }
 
 /// Emits an event that must be rejected and returns the error code.
-async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
+pub async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Value) -> String {
     let ack = timeout(TEST_TIMEOUT, client.emit_with_ack(event, &body)).await;
     let ack = ack.unwrap().unwrap();
     assert_eq!(ack["ok"], false, "{event} {body}: {ack}");
@@ -68,7 +68,7 @@ async fn emit_error_code(client: &mut SocketIoTestClient, event: &str, body: Val
 }
 
 /// Waits for the next event with this name.
-async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value {
+pub async fn next_event_named(client: &mut SocketIoTestClient, name: &str) -> Value {
     let event = timeout(TEST_TIMEOUT, client.next_event_named(name)).await;
     let event = event.unwrap_or_else(|_| panic!("{name} does not arrive"));
     event.unwrap()
@@ -90,12 +90,12 @@ async fn wait_for_close(client: &mut SocketIoTestClient) {
     closed.await.expect("the server closes the connection");
 }
 
-async fn join(client: &mut SocketIoTestClient, conversation: &str) -> Value {
+pub async fn join(client: &mut SocketIoTestClient, conversation: &str) -> Value {
     let body = json!({ "conversationId": conversation });
     emit_ok(client, "conversation:join", body).await
 }
 
-async fn send(client: &mut SocketIoTestClient, conversation: &str, content: &str) -> Value {
+pub async fn send(client: &mut SocketIoTestClient, conversation: &str, content: &str) -> Value {
     let body = json!({ "conversationId": conversation, "content": content });
     emit_ok(client, "message:send", body).await["message"].take()
 }
