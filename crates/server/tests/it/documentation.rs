@@ -7,6 +7,7 @@ mod adopting;
 mod reader;
 mod steps;
 
+use self::adopting::OldServices;
 use self::reader::Reader;
 use self::steps::{repository, steps};
 
@@ -21,7 +22,7 @@ const PAGES: [&str; 8] = [
     "docs/guide/sessions.md",
     "docs/guide/limits.md",
 ];
-/// It runs on a Redis that old services have filled.
+/// It runs beside old services, on their Redis.
 const ADOPTING: &str = "docs/guide/adopting.md";
 /// It stops the server that runs when the reader begins, so it comes last.
 const MOVING: &str = "docs/guide/moving.md";
@@ -30,11 +31,11 @@ const MOVING: &str = "docs/guide/moving.md";
 async fn follow(reader: &mut Reader, page: &str) {
     assert!(!steps(page).is_empty(), "{page}");
     if page == ADOPTING {
-        adopting::fill(&reader.redis).await;
-    }
-    reader.follow(page).await;
-    if page == ADOPTING {
-        adopting::check_rollback(&reader.redis).await;
+        let services = OldServices::start(&reader.redis).await;
+        reader.follow(page).await;
+        services.check().await;
+    } else {
+        reader.follow(page).await;
     }
 }
 

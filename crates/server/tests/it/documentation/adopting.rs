@@ -1,83 +1,82 @@
-//! What the services of the guide to adopting have written before Parlor starts, and what they must find after each
-//! way back.
+//! The services of the guide to adopting. They fill the Redis before Parlor starts, run beside it, and find their keys
+//! after each way back.
 
 use parlor_testkit::Redis;
-use redis::aio::MultiplexedConnection;
+use serde_json::{Value, json};
 
-use crate::tokens::now;
+use crate::documents::old_service::OldService;
 
-/// A chat service (S2): Ada is connected, and Ben has one unread message.
-const CHAT_SERVICE: &str = r#"
-SADD user:ada:sockets ada-socket-1
-SET socket:ada-socket-1:user ada
-SET user:ada:online true
-SET lastseen:ada 2026-01-01T10:00:00.000Z
-SET user:ben:online false
-SET lastseen:ben 2026-01-01T09:00:00.000Z
-SADD conversation:conv123:participants ada ben
-LPUSH messages:conv123:recent {"id":"msg1","content":"Hello","senderId":"ada","timestamp":"2026-01-01T10:00:00Z"}
-EXPIRE messages:conv123:recent 3600
-INCR unread:ben:conv123
-INCRBY unread:ben:total 1
-INCR unread:ben:conv9
-INCRBY unread:ben:total 1
-"#;
-
-/// A home-assistant backend (S4): `u1` is logged in, `u2` is blocked, and `u14` is the profile of another application.
-const HOME_ASSISTANT: &str = r"
-HSET ha:user:u1 device_id iPhone_12_ABC123 login_time <now> last_seen <now> active true ip_address 192.168.1.100
-EXPIRE ha:user:u1 604800
-HSET ha:user:u2 device_id web login_time <now> last_seen <now> status blocked active false
-EXPIRE ha:user:u2 604800
-HSET ha:user:u14 name Eve mail eve@example.com
-ZADD ha:rate_limit:user:u1 <now> <now>
-EXPIRE ha:rate_limit:user:u1 900
-INCRBY ha:requests:total 41
-SET ha:admin:7:presence online EX 1800
-";
-
-async fn run<T: redis::FromRedisValue>(old: &mut MultiplexedConnection, line: &str) -> T {
-    let mut words = line.split(' ');
-    let mut command = redis::cmd(words.next().unwrap());
-    for word in words {
-        command.arg(word);
-    }
-    command.query_async(old).await.unwrap()
+pub struct OldServices {
+    /// A chat service (S2): Ada is connected, and Ben has two unread messages.
+    chat: OldService,
+    /// A home-assistant backend (S4): `u1` is logged in, and `u2` is blocked.
+    backend: OldService,
 }
 
-/// Writes what the services have written.
-pub async fn fill(redis: &Redis) {
-    let mut old = redis.connection().await;
-    let now = (now() * 1_000).to_string();
-    for line in [CHAT_SERVICE, HOME_ASSISTANT]
-        .iter()
-        .flat_map(|it| it.lines())
-    {
-        let line = line.replace("<now>", &now);
-        if !line.is_empty() {
-            let _: redis::Value = run(&mut old, &line).await;
+impl OldServices {
+    /// Starts the services and lets them work.
+    pub async fn start(redis: &Redis) -> Self {
+        let (chat, backend) = tokio::join!(
+            OldService::start("chat_service.mjs", redis),
+            OldService::start("home_assistant.mjs", redis)
+        );
+        let hello = json!({ "id": "msg1", "content": "Hello", "senderId": "ada" });
+        for (function, arguments) in [
+            ("addUserSocket", json!(["ada", "ada-socket-1"])),
+            ("addUserSocket", json!(["ben", "ben-socket-1"])),
+            ("removeUserSocket", json!(["ben", "ben-socket-1"])),
+            ("cacheMessage", json!(["conv123", hello])),
+            ("countUnread", json!(["ben", "conv123"])),
+            ("countUnread", json!(["ben", "conv9"])),
+        ] {
+            chat.call(function, arguments).await;
+        }
+        chat.run("SADD conversation:conv123:participants ada ben")
+            .await;
+        for (function, arguments) in [
+            ("logIn", json!(["u1", "iPhone_12_ABC123", "192.168.1.100"])),
+            ("logIn", json!(["u2", "web", "192.168.1.101"])),
+            ("disable", json!(["u2"])),
+            ("fixedWindow", json!(["user:u1", 5, 900_000])),
+            ("countRequest", json!(["GET /api/users"])),
+            ("setAvailable", json!(["7"])),
+        ] {
+            backend.call(function, arguments).await;
+        }
+        // The profile of another application at the name of a session.
+        backend
+            .run("HSET ha:user:u14 name Eve mail eve@example.com")
+            .await;
+        Self { chat, backend }
+    }
+
+    /// After the last way back, the services go on.
+    pub async fn check(&self) {
+        let chat = async |function, arguments| self.chat.call(function, arguments).await;
+        assert_eq!(chat("isUserOnline", json!(["ada"])).await, true);
+        assert_eq!(chat("userOfSocket", json!(["ada-socket-1"])).await, "ada");
+        let sockets = self.chat.run("SMEMBERS user:ada:sockets").await;
+        assert_eq!(sockets, json!(["ada-socket-1"]));
+        assert_eq!(chat("unread", json!(["ben", "conv9"])).await, 1);
+        chat("readMessages", json!(["ben", "conv9"])).await;
+        let total = self.chat.run("GET unread:ben:total").await;
+        assert_eq!(total, "0", "Parlor's count of conv123 is 0");
+        chat("removeUserSocket", json!(["ada", "ada-socket-1"])).await;
+        assert_eq!(chat("isUserOnline", json!(["ada"])).await, false);
+
+        let backend = async |function, arguments| self.backend.call(function, arguments).await;
+        assert_eq!(backend("validate", json!(["u1"])).await, Value::Null);
+        assert_eq!(backend("validate", json!(["u2"])).await, "User disabled");
+        assert_eq!(backend("validate", json!(["u3"])).await, "User disabled");
+        assert_eq!(backend("isFree", json!(["7"])).await, true);
+        let profile = self.backend.run("HGETALL ha:user:u14").await;
+        assert_eq!(profile, json!(["name", "Eve", "mail", "eve@example.com"]));
+        for (line, expected) in [
+            ("TTL ha:user:u14", json!(-1)),
+            ("GET ha:requests:total", json!("1")),
+            ("ZCARD ha:rate_limit:user:u1", json!(2)),
+        ] {
+            assert_eq!(self.backend.run(line).await, expected, "{line}");
         }
     }
-}
-
-/// After the last way back, the services find their keys as they expect them.
-pub async fn check_rollback(redis: &Redis) {
-    let mut old = redis.connection().await;
-    for (line, expected) in [
-        ("GET user:ada:online", "true"),
-        ("GET socket:ada-socket-1:user", "ada"),
-        ("GET unread:ben:conv9", "1"),
-        ("HGET ha:user:u1 active", "true"),
-        ("HGET ha:user:u2 active", "false"),
-        ("HGET ha:user:u14 mail", "eve@example.com"),
-        ("GET ha:requests:total", "41"),
-        ("GET ha:admin:7:presence", "online"),
-    ] {
-        let found: Option<String> = run(&mut old, line).await;
-        assert_eq!(found.as_deref(), Some(expected), "{line}");
-    }
-    let sockets: Vec<String> = run(&mut old, "SMEMBERS user:ada:sockets").await;
-    assert_eq!(sockets, ["ada-socket-1"]);
-    let profile: i64 = run(&mut old, "TTL ha:user:u14").await;
-    assert_eq!(profile, -1);
 }

@@ -16,7 +16,7 @@
 //! To build a planned capability, replace `planned(…)` in the tables by `checked(…)`.
 
 mod monitor;
-mod old_service;
+pub mod old_service;
 mod sessions;
 mod side_by_side;
 mod table;
