@@ -4,6 +4,7 @@ mod events;
 mod flows;
 mod messages;
 mod presence;
+mod tools;
 mod typing_and_limits;
 
 use serde_json::json;

@@ -26,12 +26,13 @@ pub(super) async fn typing_sets_the_flag(run: &SideBySide) {
     assert_eq!(run.old.run("GET typing:typing1:dora").await, Value::Null);
 }
 
-/// The flag of a user who types at the old service.
+/// Commands of the document, and what a message of the same user at Parlor leaves alone.
 pub(super) async fn typing_of_the_old_service_stays(run: &SideBySide) {
     run.conversation("conv123", &["user456", "user789"]).await;
     run.old.run(r#"SET typing:conv123:user456 "1" EX 5"#).await;
-    set_typing(run, "conv123", "user789", true).await;
-    set_typing(run, "conv123", "user789", false).await;
+    run.send("conv123", "user456", "sent at Parlor")
+        .await
+        .created();
     assert_eq!(run.old.run("GET typing:conv123:user456").await, "1");
     eventually("the flag expires", async || {
         run.old.run("GET typing:conv123:user456").await.is_null()
@@ -39,13 +40,17 @@ pub(super) async fn typing_of_the_old_service_stays(run: &SideBySide) {
     .await;
 }
 
-/// One pattern finds the users of both sides, and nothing internal.
+/// One pattern finds the users of both sides, and nothing internal. Parlor lists its own.
 pub(super) async fn typing_users_of_both_sides_are_listed(run: &SideBySide) {
     run.conversation("typing3", &["dora", "eve"]).await;
     set_typing(run, "typing3", "dora", true).await;
     run.old.call("startTyping", json!(["typing3", "eve"])).await;
     let users = run.old.call("typingUsers", json!(["typing3"])).await;
     assert_eq!(users, json!(["dora", "eve"]));
+    let list = run.request("dora", "GET", "/v1/conversations/typing3/typing");
+    let listed = list.at(&run.node).await.ok()["typing"].take();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed[0]["userId"], "dora");
 }
 
 /// Messages at Parlor count in the key.
