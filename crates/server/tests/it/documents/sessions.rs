@@ -164,10 +164,13 @@ pub const fn renewal_rule(key: &'static str) -> TakeoverRule {
     TakeoverRule {
         key,
         kind: ChangeKind::Overwrite,
-        reason: "only a later request or login at Parlor replaces what the other service wrote",
+        reason: "only a later request, a later login or a block at Parlor replaces what the other service wrote",
         allows: |change, keyspace| match change.entry.as_str() {
             "last_seen" | "login_time" => change.new >= change.old,
             "device_id" | "ip_address" => is_adopted(&change.key, keyspace),
+            // A block of Parlor is restored.
+            "active" => change.new == "false",
+            "status" => change.new == "blocked",
             _ => false,
         },
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::documents::side_by_side::SideBySide;
 use crate::http::client::{TestResponse, call};
-use crate::tokens::{user, visitor_token};
+use crate::tokens::{admin, user, visitor_token};
 
 const ME: &str = "/v1/sessions/me";
 
@@ -148,6 +148,26 @@ pub(super) async fn the_old_service_disables_users_of_parlor(run: &SideBySide) {
     run.old.call("enable", json!(["vlad"])).await;
     eventually("the block is lifted", async || {
         ask(run, "GET", ME, &token).await.status == 200
+    })
+    .await;
+}
+
+/// A block that was made in Parlor stays when the old service logs the user in again: the hash is restored.
+pub(super) async fn blocks_of_parlor_are_lifted_only_in_parlor(run: &SideBySide) {
+    let token = user("volker");
+    ask(run, "POST", "/v1/sessions", &token).await.created();
+    let block = call("PATCH", "/v1/admin/sessions/volker").by(&admin("root"));
+    let block = block.json(json!({ "status": "blocked" }));
+    block.at(&run.node).await.ok();
+    assert_eq!(validate(run, "volker").await, "User disabled");
+    run.old
+        .call("logIn", json!(["volker", "tablet", "192.168.1.102"]))
+        .await;
+    assert_eq!(validate(run, "volker").await, Value::Null);
+    eventually("Parlor has restored the block", async || {
+        let refused = ask(run, "GET", ME, &token).await;
+        refused.refused(403, "session_blocked");
+        validate(run, "volker").await == "User disabled"
     })
     .await;
 }
