@@ -21,5 +21,8 @@ mod sessions;
 mod side_by_side;
 mod table;
 
+mod chat_app;
 mod chat_service;
 mod home_assistant;
+mod rooms;
+mod user_status;

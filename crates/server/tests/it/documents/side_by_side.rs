@@ -1,6 +1,6 @@
 //! Parlor and an old service on the same Redis.
 
-use parlor_testkit::{Redis, ServerProcess, SocketIoTestClient};
+use parlor_testkit::{Redis, ServerProcess, SocketIoTestClient, eventually};
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
@@ -8,6 +8,7 @@ use super::monitor::{MonitorRecorder, TakeoverRule, test_connection};
 use super::old_service::OldService;
 use crate::http::client::{TestRequest, TestResponse, call, node, ready};
 use crate::socketio;
+use crate::support::get;
 use crate::tokens::service;
 
 /// Preset, program and rules of a document.
@@ -97,6 +98,16 @@ impl SideBySide {
     /// Stops Parlor cleanly; the old service goes on alone.
     pub async fn stop_parlor(&mut self) {
         assert!(self.node.terminate_and_wait().await.success());
+    }
+
+    /// Starts Parlor again with its data, and waits until it is ready.
+    pub async fn restart_parlor(&mut self) {
+        self.node.restart().await;
+        eventually("the node is ready", async || {
+            let ready = get(&self.node.http_url(), "/readyz").await;
+            ready.map(|it| it.0 == 200)
+        })
+        .await;
     }
 
     /// Stops Parlor if it still runs. Fails if it has changed anything that it did not write.
