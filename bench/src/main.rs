@@ -16,12 +16,13 @@ mod store_restart;
 
 type Benchmark = (&'static str, fn() -> anyhow::Result<()>);
 
-const BENCHMARKS: [Benchmark; 7] = [
+const BENCHMARKS: [Benchmark; 8] = [
     ("store", store::run),
     ("restart", store_restart::run),
     ("flush-latency", flush_latency::run),
     ("presence", presence::run),
     ("messages", messages::run),
+    ("deletion", messages::deletion::run),
     ("limits", limits::run),
     ("gateway", gateway::run),
 ];

@@ -7,6 +7,7 @@
 
 mod chat_fixture;
 mod database_fixture;
+pub mod deletion;
 mod end_to_end;
 mod many_senders;
 mod single_transaction;

@@ -107,6 +107,7 @@ impl Chat {
             self.typing.start_background_tasks(),
             self.sessions.start_background_tasks(),
             self.conversations.start_background_tasks(),
+            self.conversations.start_row_removal(),
             self.unread.start_background_tasks(),
             self.messages.start_background_tasks(),
             self.store_binding.start_background_tasks(),

@@ -151,12 +151,18 @@ async fn insert_many_keys(data: &Path) {
         unreachable!("a file")
     };
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+    // The rows of a deleted conversation, which are not copied, have no conversation.
+    let options = options.foreign_keys(false);
     let pool = sqlx::SqlitePool::connect_with(options).await.unwrap();
     sqlx::raw_sql(
         "INSERT INTO conversations (id, kind, created_at, last_at, last_seq) VALUES ('c', 'group', 1, 1, 3000);
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
          INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, edited_at, rev)
-         SELECT 'c', i, 'm' || i, 'alice', 'user', 'ümläut ' || i, i, CASE WHEN i % 2 = 0 THEN i END, i FROM n",
+         SELECT 'c', i, 'm' || i, 'alice', 'user', 'ümläut ' || i, i, CASE WHEN i % 2 = 0 THEN i END, i FROM n;
+         INSERT INTO deleted_conversations (id, deleted_at) VALUES ('gone', 1);
+         INSERT INTO messages (conversation_id, seq, id, sender_id, sender_role, content, created_at, rev)
+         VALUES ('gone', 1, 'gone1', 'alice', 'user', '', 1, 1);
+         INSERT INTO mentions (user_id, conversation_id, seq) VALUES ('bob', 'gone', 1)",
     )
     .execute(&pool)
     .await

@@ -15,7 +15,8 @@
 //!    and removing are rejected.
 //! 3. A group or support conversation with members has an owner: when the last owner leaves, another member becomes
 //!    owner.
-//! 4. The id of a deleted conversation is never used again.
+//! 4. The id of a deleted conversation is never used again. A deleted conversation has neither a row nor members from
+//!    the commit of its deletion on; its messages, which nobody can reach any more, are removed in the background.
 //! 5. Every call can be repeated: a change that is made already is not made again, and the caches are invalidated
 //!    again.
 
@@ -37,6 +38,7 @@ mod participants;
 mod permissions;
 mod publish;
 mod publish_update;
+mod remove_rows;
 mod rows;
 mod update;
 mod validate;

@@ -123,6 +123,7 @@ const UPDATE_CONVERSATION_FIELDS: &str = with_columns!(
     WHERE id = $1 RETURNING",
     ""
 );
+const DELETE_MEMBERS: &str = "DELETE FROM members WHERE conversation_id = $1";
 const DELETE: &str = "DELETE FROM conversations WHERE id = $1";
 const INSERT_DELETED_ID: &str =
     "INSERT INTO deleted_conversations (id, deleted_at) VALUES ($1, $2)";
@@ -217,13 +218,15 @@ pub(super) async fn update_fields(
     Ok(row?)
 }
 
-/// Deletes a conversation with all its rows, and records its id so that it is never used again.
+/// Deletes a conversation and its members, and records its id: the id is never used again, and the messages are removed
+/// later.
 pub(super) async fn delete(
     tx: &mut WriteTransaction,
     id: &ConversationId,
     now: Timestamp,
 ) -> Result<()> {
     for_backend!(tx.connection(), c => {
+        sqlx::query(DELETE_MEMBERS).bind(id.as_str()).execute(&mut *c).await?;
         sqlx::query(DELETE).bind(id.as_str()).execute(&mut *c).await?;
         sqlx::query(INSERT_DELETED_ID).bind(id.as_str()).bind(to_db_integer(now.as_millis())).execute(&mut *c).await?;
     });

@@ -53,7 +53,7 @@ impl Conversations {
         Ok(row)
     }
 
-    /// Deletes a conversation with its messages, and notifies its members.
+    /// Deletes a conversation and notifies its members. Its messages are removed in the background.
     pub(super) async fn delete(&self, caller: &Caller, id: &ConversationId) -> Result<()> {
         retry_on_conflict!(self.delete_once(caller, id))
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariants:
 //! 1. Each function runs one statement, so the rows that it returns are consistent with each other.
+//! 2. The messages of a deleted conversation are removed later. A statement that reads messages without the conversation
+//!    or a member therefore excludes them.
 
 use sqlx::{FromRow, Row};
 
@@ -61,7 +63,8 @@ const SELECT_LAST_SEQ_BEFORE: &str = "
 const SELECT_BY_CLIENT_ID: &str = concat!(
     "SELECT ",
     message_columns!(),
-    " FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3"
+    " FROM messages WHERE conversation_id = $1 AND sender_id = $2 AND client_id = $3
+        AND EXISTS (SELECT 1 FROM conversations WHERE id = $1)"
 );
 const SELECT_CHANGED_IN_RANGE: &str = concat!(
     "SELECT ",
@@ -94,6 +97,7 @@ const SELECT_CHANGED_IN_PERIOD: &str = concat!(
     " FROM messages
     WHERE (COALESCE(deleted_at, edited_at), id) > ($1, $2) AND COALESCE(deleted_at, edited_at) < $3
         AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
+        AND conversation_id NOT IN (SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL)
     ORDER BY COALESCE(deleted_at, edited_at), id LIMIT $4"
 );
 const BUMP_REV: &str = "UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev";

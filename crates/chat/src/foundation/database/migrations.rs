@@ -34,6 +34,12 @@ const MIGRATIONS: &[MigrationTexts] = &[
         include_str!("migrations/sqlite/0004_receipts_and_versions.sql"),
         include_str!("migrations/postgres/0004_receipts_and_versions.sql"),
     ),
+    (
+        6,
+        "deletions",
+        include_str!("migrations/sqlite/0006_deletions.sql"),
+        include_str!("migrations/postgres/0006_deletions.sql"),
+    ),
 ];
 
 /// Number of the last migration.

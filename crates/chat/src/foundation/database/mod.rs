@@ -5,9 +5,10 @@
 //!    Numbers are BIGINT, booleans 0 or 1, timestamps milliseconds since 1970, everything else is text.
 //! 2. [`Database::open`] applies missing migrations. It rejects a database that a newer version has migrated.
 //! 3. Every write to SQLite holds the write lock ([`SqliteWriteGuard`]), which is first come, first served. Writers
-//!    therefore never wait for SQLite's own lock, which has no order.
+//!    therefore never wait for SQLite's own lock, which has no order. The wait has a timeout.
 
 mod backend;
+mod block_with_timeout;
 pub mod copy;
 mod error;
 mod inspect;
@@ -16,16 +17,20 @@ mod open;
 mod options;
 mod transaction;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::time::timeout;
 
 pub use self::backend::PerBackend;
 pub(crate) use self::backend::{
     for_backend, from_db_integer, read_statement, to_db_integer, tx_statement, write_statement,
 };
+use self::block_with_timeout::block_with_timeout;
 pub(crate) use self::error::classify_sqlite_code;
 pub use self::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 pub use self::inspect::{DatabaseInspection, MIN_POSTGRES_VERSION, inspect};
@@ -55,18 +60,29 @@ pub(crate) struct SqlitePools {
     pub(crate) write_pool: SqlitePool,
     pub(crate) path: PathBuf,
     write_lock: Arc<Mutex<()>>,
+    lock_timeout: Duration,
 }
 
 impl SqlitePools {
-    /// Waits for the write lock.
-    pub(crate) async fn lock_writes(&self) -> SqliteWriteGuard {
-        Arc::clone(&self.write_lock).lock_owned().await
+    /// Waits for the write lock, at most for `database.timeout`.
+    pub(crate) async fn lock_writes(&self) -> Result<SqliteWriteGuard, sqlx::Error> {
+        let lock = Arc::clone(&self.write_lock).lock_owned();
+        let locked = timeout(self.lock_timeout, lock).await;
+        locked.map_err(|_| write_lock_timeout())
     }
 
     /// As [`lock_writes`](Self::lock_writes), for a thread that may block.
-    pub(crate) fn lock_writes_blocking(&self) -> SqliteWriteGuard {
-        Arc::clone(&self.write_lock).blocking_lock_owned()
+    pub(crate) fn lock_writes_blocking(&self) -> Result<SqliteWriteGuard, sqlx::Error> {
+        let lock = Arc::clone(&self.write_lock).lock_owned();
+        let locked = block_with_timeout(self.lock_timeout, lock);
+        locked.ok_or_else(write_lock_timeout)
     }
+}
+
+/// Error: another writer held the write lock for too long. It counts as unavailable.
+fn write_lock_timeout() -> sqlx::Error {
+    let text = "another writer has held the write lock of the SQLite file for longer than `database.timeout`";
+    sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
 impl Database {

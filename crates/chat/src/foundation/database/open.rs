@@ -77,7 +77,8 @@ async fn open_sqlite(
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(synchronous)
         .busy_timeout(options.timeout)
-        .foreign_keys(true);
+        // A deleted conversation leaves messages and mentions, which are removed later.
+        .foreign_keys(false);
     let pool = SqlitePoolOptions::new().acquire_timeout(options.timeout);
     let writer = pool.clone().max_connections(1);
     let unopened = |error| to_open_error(&options.url.to_string(), error);
@@ -94,6 +95,7 @@ async fn open_sqlite(
             .map_err(unopened)?,
         path,
         write_lock: Arc::new(Mutex::new(())),
+        lock_timeout: options.timeout,
     })
 }
 

@@ -19,7 +19,7 @@ impl Database {
     pub async fn begin(&self) -> Result<WriteTransaction, sqlx::Error> {
         match self.pools() {
             PerBackend::Sqlite(sqlite) => {
-                let write_guard = sqlite.lock_writes().await;
+                let write_guard = sqlite.lock_writes().await?;
                 // A transaction that begins with a read cannot write if another one has written meanwhile.
                 let begun = sqlite.write_pool.begin_with("BEGIN IMMEDIATE").await?;
                 Ok(WriteTransaction {

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use parlor_chat::database::{
-    Database, DatabaseOpenError, DatabaseOptions, DatabaseUrl, PerBackend, WriteTransaction,
+    Database, DatabaseErrorKind, DatabaseOpenError, DatabaseOptions, DatabaseUrl, PerBackend,
+    WriteTransaction, classify_error,
 };
 use parlor_testkit::Postgres;
 use tempfile::TempDir;
@@ -119,6 +120,23 @@ async fn dropping_a_transaction_rolls_it_back() {
         // The dropped transaction has released the write lock and the id.
         execute(&database, statement).await;
     }
+}
+
+#[tokio::test]
+async fn a_wait_for_the_write_lock_of_sqlite_ends_with_a_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = DatabaseOptions {
+        timeout: Duration::from_millis(100),
+        ..DatabaseOptions::new(DatabaseUrl::Sqlite(folder.path().join("a.db")))
+    };
+    let database = Database::open(options).await.unwrap();
+    let writing = database.begin().await.unwrap();
+    let waiting = tokio::time::timeout(Duration::from_secs(60), database.begin());
+    let error = waiting.await.unwrap().err().unwrap();
+    assert_eq!(classify_error(&error), DatabaseErrorKind::Unavailable);
+    assert!(error.to_string().contains("write lock"), "{error}");
+    drop(writing);
+    drop(database.begin().await.unwrap());
 }
 
 #[tokio::test]

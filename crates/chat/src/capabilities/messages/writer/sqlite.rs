@@ -102,16 +102,19 @@ impl SqliteWriter {
             wait_for_more(queue);
         }
         // Messages that are queued while another writer holds the lock join this batch.
-        let mut lock = self.write_lock();
+        let mut lock = Some(self.write_lock());
         let mut jobs = drain_batch(first, queue, timeout);
         self.last_batch_size = jobs.len();
         // Sorted so that neighbouring rows are written together. Messages of one conversation keep their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
-            let guard = lock.take().or_else(|| self.write_lock());
-            let result = self.commit(&jobs);
-            drop(guard);
+            let guard = lock.take().unwrap_or_else(|| self.write_lock());
+            let result = match guard {
+                // The guard is dropped after the commit.
+                Ok(_guard) => self.commit(&jobs),
+                Err(error) => Err(error),
+            };
             if let Some([some, rest]) = finish_batch(jobs, result, &*self.observer) {
                 parts.extend([rest, some]);
             }
@@ -125,8 +128,9 @@ impl SqliteWriter {
         }
     }
 
-    fn write_lock(&self) -> Option<SqliteWriteGuard> {
-        self.sqlite().map(SqlitePools::lock_writes_blocking)
+    fn write_lock(&self) -> Result<Option<SqliteWriteGuard>, CommitError> {
+        let lock = self.sqlite().map(SqlitePools::lock_writes_blocking);
+        Ok(lock.transpose()?)
     }
 
     fn commit(&mut self, jobs: &[WriteJob]) -> Result<Vec<DraftOutcome>, CommitError> {

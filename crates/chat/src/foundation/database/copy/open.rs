@@ -167,7 +167,7 @@ async fn open_target(
     let pool = match &to.url {
         DatabaseUrl::Sqlite(path) => {
             let options = SqliteConnectOptions::new().filename(path);
-            let options = options.create_if_missing(true).foreign_keys(true);
+            let options = options.create_if_missing(true).foreign_keys(false);
             let options = options
                 .journal_mode(SqliteJournalMode::Wal)
                 .busy_timeout(BUSY_TIMEOUT);

@@ -36,6 +36,10 @@ const fn table(name: &'static str, key_columns: usize, columns: &'static str) ->
     }
 }
 
+/// Omits rows of deleted conversations that are not removed yet.
+const NOT_DELETED: &str =
+    "conversation_id NOT IN (SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL)";
+
 /// All tables. A table comes after the tables that it references.
 pub static TABLES: &[CopyTable] = &[
     CopyTable {
@@ -50,7 +54,11 @@ pub static TABLES: &[CopyTable] = &[
          last_seq INTEGER, last_at INTEGER, rev INTEGER, members_version INTEGER, member_count INTEGER, \
          version INTEGER",
     ),
-    table("deleted_conversations", 1, "id, deleted_at INTEGER"),
+    table(
+        "deleted_conversations",
+        1,
+        "id, deleted_at INTEGER, rows_removed_at INTEGER",
+    ),
     table(
         "members",
         2,
@@ -58,13 +66,19 @@ pub static TABLES: &[CopyTable] = &[
          delivered_seq INTEGER, read_seq INTEGER, badge_seq INTEGER, own_after INTEGER, position_version INTEGER, \
          muted_until INTEGER",
     ),
-    table(
-        "messages",
-        2,
-        "conversation_id, seq INTEGER, id, sender_id, sender_role, content, metadata, client_id, created_at INTEGER, \
-         edited_at INTEGER, deleted_at INTEGER, rev INTEGER",
-    ),
-    table("mentions", 3, "user_id, conversation_id, seq INTEGER"),
+    CopyTable {
+        row_filter: NOT_DELETED,
+        ..table(
+            "messages",
+            2,
+            "conversation_id, seq INTEGER, id, sender_id, sender_role, content, metadata, client_id, \
+             created_at INTEGER, edited_at INTEGER, deleted_at INTEGER, rev INTEGER",
+        )
+    },
+    CopyTable {
+        row_filter: NOT_DELETED,
+        ..table("mentions", 3, "user_id, conversation_id, seq INTEGER")
+    },
     table(
         "users",
         1,
@@ -226,7 +240,8 @@ mod tests {
         assert_eq!(
             mentions.page_sql(true),
             "SELECT user_id, conversation_id, seq FROM mentions \
-             WHERE (user_id, conversation_id, seq) > ($1, $2, $3) ORDER BY user_id, conversation_id, seq LIMIT $4"
+             WHERE conversation_id NOT IN (SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL) \
+             AND (user_id, conversation_id, seq) > ($1, $2, $3) ORDER BY user_id, conversation_id, seq LIMIT $4"
         );
         assert_eq!(
             TABLES[0].page_sql(false),

@@ -9,6 +9,7 @@
 
 mod caches;
 mod cluster;
+mod deletion;
 mod fixture;
 mod list;
 mod locking;

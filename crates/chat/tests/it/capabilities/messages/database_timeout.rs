@@ -7,10 +7,12 @@ use parlor_chat::api::error_code::ErrorCode;
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, PerBackend, WriteTransaction};
 use parlor_chat::ids::NodeId;
+use parlor_chat::keys::RecentLayout;
 use parlor_chat::messages::MessageEdit;
 
 use super::fixture::{World, c1, person, text};
 use super::test_on_all_backends;
+use crate::support::with_timeout;
 
 test_on_all_backends! {
     a_message_with_an_unconfirmed_commit_is_applied;
@@ -85,4 +87,18 @@ async fn a_change_whose_commit_was_not_heard_of_is_shown(world: World) {
     let retried = async || node.messages().retry_pending().await;
     parlor_testkit::eventually("pending store updates are applied", retried).await;
     assert_eq!(world.newest(0).await, ["edited"]);
+}
+
+#[tokio::test]
+async fn a_message_that_waits_too_long_for_the_write_lock_of_sqlite_is_rejected() {
+    let world = World::embedded(RecentLayout::Messages).await;
+    let node = node_with_short_timeout(&world).await;
+    let held = hold(node.database()).await;
+    let (alice, c1) = (person("alice"), c1());
+    let sent = node.messages().send(&alice, &c1, text("one"));
+    let sent = with_timeout(sent).await;
+    assert_eq!(sent.unwrap_err().code(), ErrorCode::DatabaseUnavailable);
+    drop(held);
+    let sent = node.messages().send(&alice, &c1, text("two")).await;
+    assert_eq!(sent.unwrap().message.seq, 1);
 }

@@ -110,14 +110,17 @@ impl<'a> BatchPlan<'a> {
         existing: ExistingState,
         by_client_id: &mut HashMap<(&'a str, &'a str, &'a str), usize>,
     ) -> DraftDecision {
+        let (conversation, sender) = (draft.conversation.as_str(), draft.sender.as_str());
+        // The messages of a deleted conversation are removed later, so there may be a message with the same client id.
+        let Some(head) = self.conversations.get_mut(conversation) else {
+            return DraftDecision::NotAMember;
+        };
         if let Some(row) = existing.message {
             return DraftDecision::Existing(Box::new(row), existing.member.unwrap_or_default());
         }
-        let (conversation, sender) = (draft.conversation.as_str(), draft.sender.as_str());
-        let (Some(head), Some(_)) = (self.conversations.get_mut(conversation), existing.member)
-        else {
+        if existing.member.is_none() {
             return DraftDecision::NotAMember;
-        };
+        }
         if let Some(name) = &draft.client_id {
             let next = self.new.len();
             let first = *by_client_id

@@ -125,11 +125,9 @@ fn write_message(
     draft: &MessageDraft,
     existing: Option<MessageRow>,
 ) -> rusqlite::Result<DraftOutcome> {
+    // The messages of a deleted conversation are removed later, so there may be a message with the same client id.
     let Some(conversation) = conversation else {
-        return match existing {
-            Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
-            None => Ok(DraftOutcome::NotAMember),
-        };
+        return Ok(DraftOutcome::NotAMember);
     };
     let member = read_sender(&mut statements.member, draft)?;
     if let Some(row) = existing {
