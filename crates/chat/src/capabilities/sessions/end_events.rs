@@ -1,7 +1,10 @@
 //! Publishes the end of sessions to all nodes, and handles what other nodes publish.
 //!
-//! Invariant: a node that misses a frame finds ended sessions by reading the sessions of all its connected users: when
-//! frames may have been lost, and every 20 seconds, because other services publish nothing.
+//! Invariants:
+//! 1. A node that misses a frame finds ended sessions by reading the sessions of all its connected users: when frames may
+//!    have been lost, and every 20 seconds, because other services publish nothing.
+//! 2. The task that receives frames waits for neither the store nor the database, so a block is applied at once, even
+//!    while the sessions of many users are being read.
 
 use std::sync::Arc;
 
@@ -70,11 +73,20 @@ impl Sessions {
         loop {
             match messages.next().await {
                 Some(body) => self.handle_session_end(&body),
-                None => log_failure(
-                    "re-check the sessions of connected users",
-                    &self.recheck_all().await,
-                ),
+                None => self.recheck_requested.notify_one(),
             }
+        }
+    }
+
+    /// Reads the sessions of all connected users after frames may have been lost. Requests that arrive meanwhile lead to
+    /// one further pass. Never returns.
+    pub(super) async fn recheck_on_request(self: Arc<Self>) {
+        loop {
+            self.recheck_requested.notified().await;
+            log_failure(
+                "re-check the sessions of connected users",
+                &self.recheck_all().await,
+            );
         }
     }
 

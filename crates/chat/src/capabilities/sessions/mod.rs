@@ -15,7 +15,8 @@
 //!    key that is not part of a session is neither written, deleted nor expired.
 //! 3. A hash that is missing in the epoch in which it was compared has been deleted: the session is over, but not a
 //!    block. A hash that is missing in another epoch was lost, and is written again from the row.
-//! 4. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
+//! 4. The row of a visitor is removed when its session has expired: a visitor never returns under the same id.
+//! 5. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
 //!    again after at most one second, so a node that misses the notification rejects the user as well.
 
 pub mod keys;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
+use tokio::sync::Notify;
 
 use self::check::CachedSession;
 use self::connections::SessionConnections;
@@ -76,6 +78,8 @@ const MAX_CACHED_SESSIONS: usize = 100_000;
 /// Interval of the re-check of connected users. It finds sessions that other services have ended, because these publish
 /// nothing.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
+/// Interval of the removal of expired sessions of visitors.
+const VISITOR_REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
 /// Interval of the retries.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -87,6 +91,8 @@ pub struct Sessions {
     cache: Cache<UserId, CachedSession>,
     connections: Arc<SessionConnections>,
     retry_queue: RetryQueue<UserId>,
+    /// Frames may have been lost, so the sessions of all connected users must be read.
+    recheck_requested: Notify,
     row_reads: RequestBatcher<UserId, UserSessionRow>,
     row_inserts: RequestBatcher<NewSession, bool>,
 }
@@ -101,6 +107,7 @@ impl Sessions {
             cache: Cache::new(MAX_CACHED_SESSIONS),
             connections: Arc::default(),
             retry_queue: RetryQueue::default(),
+            recheck_requested: Notify::new(),
             row_reads: RequestBatcher::default(),
             row_inserts: RequestBatcher::default(),
         }
@@ -110,6 +117,13 @@ impl Sessions {
     pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn(Arc::clone(self).listen_for_session_ends()),
+            BackgroundTask::spawn(Arc::clone(self).recheck_on_request()),
+            BackgroundTask::spawn_periodic(
+                self,
+                VISITOR_REMOVAL_INTERVAL,
+                "remove the expired sessions of visitors",
+                |it| async move { it.remove_expired_visitors().await.map(drop) },
+            ),
             BackgroundTask::spawn_periodic(
                 self,
                 RETRY_INTERVAL,

@@ -44,6 +44,11 @@ const DELETE_SESSION: &str = "DELETE FROM sessions WHERE user_id = $1";
 /// Deletes a session that was ended in the store. A session that began later has another login time and stays.
 const DELETE_SESSION_BEGUN_AT: &str = "DELETE FROM sessions WHERE user_id = $1 AND login_at = $2";
 
+const DELETE_VISITORS: &str = "
+    DELETE FROM sessions WHERE user_id IN (
+        SELECT user_id FROM sessions WHERE status = 'anonymous' AND last_seen < $1 ORDER BY last_seen LIMIT $2)
+    AND status = 'anonymous' AND last_seen < $1";
+
 const UPSERT_BLOCK: &str = "
     INSERT INTO users (id, blocked_at, blocked_reason) VALUES ($1, $2, $3)
     ON CONFLICT (id) DO UPDATE SET
@@ -200,6 +205,23 @@ pub(super) fn delete_session_begun_at<'a>(
     login: Timestamp,
 ) -> BoxFuture<'a, Result<()>> {
     execute_for_user_at(database, DELETE_SESSION_BEGUN_AT, user, login)
+}
+
+/// Deletes sessions of visitors that were last used before this time, the oldest first. Returns their number.
+pub(super) async fn delete_visitors(
+    database: &Database,
+    unused_since: Timestamp,
+    limit: u32,
+) -> Result<u64> {
+    let deleted = write_statement!(database, c => {
+        sqlx::query(DELETE_VISITORS)
+            .bind(to_db_integer(unused_since.as_millis()))
+            .bind(i64::from(limit))
+            .execute(c)
+            .await?
+            .rows_affected()
+    });
+    Ok(deleted)
 }
 
 /// Runs a statement whose parameters are a user and a time.

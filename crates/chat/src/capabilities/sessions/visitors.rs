@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::LAST_SEEN_INTERVAL;
 use super::Sessions;
 use super::model::UserSession;
+use super::rows;
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::ids::UserId;
@@ -33,7 +35,26 @@ impl fmt::Debug for VisitorTokenIssuer {
     }
 }
 
+/// Maximum number of sessions that one statement removes.
+const MAX_REMOVED_PER_STATEMENT: u32 = 500;
+
 impl Sessions {
+    /// Removes the rows of visitors whose session has expired. Returns their number. Every node calls this every 10
+    /// minutes; repeating it has no effect.
+    pub async fn remove_expired_visitors(&self) -> Result<u64> {
+        // The row may show an earlier use than the hash.
+        let unused_since = self.expiry_cutoff().saturating_sub(LAST_SEEN_INTERVAL);
+        let mut removed = 0;
+        loop {
+            let limit = MAX_REMOVED_PER_STATEMENT;
+            let page = rows::delete_visitors(&self.database, unused_since, limit).await?;
+            removed += page;
+            if page < u64::from(limit) {
+                return Ok(removed);
+            }
+        }
+    }
+
     /// Creates a visitor, a token and a session. The token is valid for one session TTL.
     pub async fn begin_visitor_session(
         &self,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::ErrorCode;
+use parlor_chat::database::{Database, PerBackend};
 use parlor_chat::sessions::SessionStatus;
 
 use super::fixture::{SESSION_CACHE_TTL, SessionsFixture, code, user};
@@ -23,6 +24,7 @@ on_every_engine! {
     each_of_many_concurrent_logins_gets_its_own_result;
     a_visitor_may_read_only;
     a_visitor_gets_an_id_a_token_and_a_session;
+    expired_sessions_of_visitors_are_removed_from_the_database;
     a_service_needs_no_session;
     status_and_active_written_by_other_services_are_respected;
 }
@@ -191,6 +193,55 @@ async fn a_visitor_gets_an_id_a_token_and_a_session(fixture: SessionsFixture) {
         .await
         .unwrap();
     assert!(caller.anonymous);
+}
+
+async fn expired_sessions_of_visitors_are_removed_from_the_database(fixture: SessionsFixture) {
+    let stranger = Caller::unauthenticated(None);
+    let begin = async || {
+        let begun = fixture.nodes[0].begin_visitor_session(&stranger, None);
+        begun.await.unwrap().1.user_id
+    };
+    // More than one page.
+    let database = fixture.database().await;
+    let many = "
+        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1100)
+        INSERT INTO sessions (user_id, device_id, status, login_at, last_seen, ip_address)
+        SELECT 'visitor-' || n, 'phone', 'anonymous', 1, 1, '' FROM numbers";
+    execute(&database, many).await;
+    fixture.caller_with_session("alice").await;
+    begin().await;
+    assert_eq!(
+        fixture.nodes[0].remove_expired_visitors().await.unwrap(),
+        1_100
+    );
+    // The row may show a use that is an hour older than the last one.
+    fixture
+        .advance(Duration::from_secs(7 * 24 * 3_600 + 3_601))
+        .await;
+    let recent = begin().await;
+    for removed in [1, 0] {
+        assert_eq!(
+            fixture.nodes[1].remove_expired_visitors().await.unwrap(),
+            removed
+        );
+    }
+    let users = "SELECT user_id FROM sessions ORDER BY user_id";
+    let left: Vec<String> = match database.reader() {
+        PerBackend::Sqlite(pool) => sqlx::query_scalar(users).fetch_all(pool).await,
+        PerBackend::Postgres(pool) => sqlx::query_scalar(users).fetch_all(pool).await,
+    }
+    .unwrap();
+    assert_eq!(left, ["alice", recent.as_str()]);
+}
+
+/// Runs a statement.
+async fn execute(database: &Database, statement: &'static str) {
+    let mut tx = database.begin().await.unwrap();
+    match tx.connection() {
+        PerBackend::Sqlite(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+        PerBackend::Postgres(c) => drop(sqlx::query(statement).execute(c).await.unwrap()),
+    }
+    tx.commit().await.unwrap();
 }
 
 async fn a_service_needs_no_session(fixture: SessionsFixture) {

@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
+use parlor_chat::ChatOptions;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error_code::ErrorCode;
+use parlor_chat::database::PerBackend;
 use parlor_chat::ids::DeviceId;
-use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter};
+use parlor_chat::keys::{KeySettings, Preset, SessionLayout};
+use parlor_chat::sessions::{SessionEndReason, SessionEndWaiter, Sessions};
 use parlor_store::BusEvent;
 use parlor_testkit::eventually;
 
 use super::fixture::{SessionsFixture, code, user};
 use super::on_every_engine;
+use crate::support::backend::TestBackend;
 
 on_every_engine! {
     a_block_reaches_the_connections_of_every_node;
@@ -167,4 +171,43 @@ async fn a_second_device_replaces_the_first_where_only_one_is_allowed() {
         .unwrap();
     fixture.nodes[0].end(&user("alice")).await.unwrap();
     assert_eq!(second.wait().await, SessionEndReason::Logout);
+}
+
+#[tokio::test]
+async fn a_block_is_applied_while_the_sessions_of_all_users_are_being_read() {
+    let fixture = SessionsFixture::with_rows_only(TestBackend::redis().await).await;
+    let alice = fixture.caller_with_session("alice").await;
+    let mut settings = KeySettings::from_preset(Preset::Parlor);
+    settings.layouts.session = SessionLayout::Off;
+    let (context, timeout) = (fixture.context(settings), Duration::from_secs(600));
+    let database = fixture.database_with_timeout(timeout).await;
+    let node = Arc::new(Sessions::new(
+        context,
+        database.clone(),
+        ChatOptions::default().sessions,
+    ));
+    let bus = fixture.store.bus();
+    let channel = fixture.keys.control_channel();
+    let mut frames = bus.subscribe(channel.as_str()).await.unwrap();
+    let mut waiter = node.wait_for_session_end(&alice, None).await.unwrap();
+    fixture.nodes[0].block(&user("alice"), None).await.unwrap();
+    let Some(BusEvent::Message { payload, .. }) = frames.next().await else {
+        unreachable!("the block is published");
+    };
+    // The re-check after the subscription waits for this lock.
+    let mut lock = database.begin().await.unwrap();
+    let PerBackend::Postgres(connection) = lock.connection() else {
+        unreachable!("the fixture uses PostgreSQL");
+    };
+    sqlx::query("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
+        .execute(connection)
+        .await
+        .unwrap();
+    let _tasks = Arc::clone(&node).start_background_tasks();
+    let reason = eventually("the block is applied", async || {
+        let published = bus.publish(channel.as_str(), payload.to_vec()).await;
+        published.unwrap();
+        waiter.wait().now_or_never()
+    });
+    assert_eq!(reason.await, SessionEndReason::Blocked);
 }
