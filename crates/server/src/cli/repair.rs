@@ -68,7 +68,8 @@ async fn unread(
     } else {
         output.write_line(&report_text(&report))?;
     }
-    Ok(match args.dry_run && report.found() > 0 {
+    let is_incomplete = args.dry_run && report.found() > 0 || report.failed_users > 0;
+    Ok(match is_incomplete {
         true => CommandStatus::Failed,
         false => CommandStatus::Succeeded,
     })
@@ -128,8 +129,12 @@ fn report_text(report: &RepairReport) -> String {
         lines.push(format!("… and {} more", found - listed));
     }
     let done = match (found, report.dry_run) {
-        (0, _) => "no differences".to_owned(),
+        (0, _) if report.failed_users == 0 => "no differences".to_owned(),
         (_, true) => "nothing was changed".to_owned(),
+        (_, false) if report.failed_users > 0 => format!(
+            "the keys of {} users could not be corrected; the log names them",
+            report.failed_users
+        ),
         (_, false) => "all differences were corrected".to_owned(),
     };
     lines.push(format!(

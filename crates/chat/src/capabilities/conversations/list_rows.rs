@@ -11,6 +11,8 @@ use crate::ids::{ConversationId, UserId};
 use crate::messages::{Message, MessageRow};
 use crate::unread::count;
 
+/// The inner query sorts the ids of all conversations of the user and keeps those of the page. Only the conversations of
+/// the page are read completely.
 const SELECT_CONVERSATION_LIST: &str = "
     SELECT c.id, c.kind, c.title, c.pair, c.open, c.history, c.priority, c.created_by, c.created_at, c.last_seq, c.last_at,
         c.rev, c.members_version, c.member_count, c.version, m.role, m.badge_seq, m.own_after, m.muted_until,
@@ -18,12 +20,17 @@ const SELECT_CONVERSATION_LIST: &str = "
             WHERE t.user_id = m.user_id AND t.conversation_id = m.conversation_id AND t.seq > m.badge_seq) AS mentions,
         l.id AS message_id, l.seq AS message_seq, l.sender_id, l.sender_role, l.content, l.metadata, l.client_id,
         l.created_at AS message_created_at, l.edited_at, l.deleted_at, l.rev AS message_rev
-    FROM members m
-    JOIN conversations c ON c.id = m.conversation_id
+    FROM (
+        SELECT s.conversation_id, r.last_at
+        FROM members s JOIN conversations r ON r.id = s.conversation_id
+        WHERE s.user_id = $1 AND (r.last_at < $2 OR (r.last_at = $2 AND r.id > $3))
+        ORDER BY r.last_at DESC, r.id LIMIT $4
+    ) page
+    JOIN members m ON m.conversation_id = page.conversation_id AND m.user_id = $1
+    JOIN conversations c ON c.id = page.conversation_id
     LEFT JOIN messages l ON l.conversation_id = c.id AND l.seq = c.last_seq
         AND (c.history = 'all' OR l.seq > m.joined_seq)
-    WHERE m.user_id = $1 AND (c.last_at < $2 OR (c.last_at = $2 AND c.id > $3))
-    ORDER BY c.last_at DESC, c.id LIMIT $4";
+    ORDER BY page.last_at DESC, page.conversation_id";
 
 /// A conversation of a user, with the user's counts and the newest message that the user may see.
 #[derive(FromRow)]

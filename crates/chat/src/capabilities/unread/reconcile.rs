@@ -7,14 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use redis::pipe;
+use redis::{RedisResult, Value, pipe};
 
 use super::Unread;
 use super::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 use super::scripts::RECONCILE_COUNTERS;
 use super::stored_counters::{self, StoredCounters};
 use super::update::UNREAD_STATE_TTL_MS;
-use crate::api::error::Result;
+use crate::api::error::{Error, Result};
 use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::{ConversationId, UserId};
 
@@ -106,6 +106,39 @@ impl Unread {
         }
         let mut store = self.ctx.store().idempotent();
         Ok(pipe.exec_async(&mut store).await?)
+    }
+
+    /// Does the same for many users. A user whose keys the store rejects does not stop the others: the users that failed
+    /// are returned with their error.
+    pub(super) async fn run_reconcile_each(
+        &self,
+        epoch: u64,
+        inputs: &[ReconcileInput<'_>],
+    ) -> Result<Vec<(UserId, Error)>> {
+        let mut pipe = pipe();
+        let mut user_of_call = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            self.add_reconcile_calls(&mut pipe, epoch, input, None);
+            user_of_call.resize(pipe.len(), input.user);
+        }
+        if pipe.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut store = self.ctx.store().idempotent();
+        let replies: Vec<RedisResult<Value>> = pipe.ignore_errors().query_async(&mut store).await?;
+        let mut failed: Vec<(UserId, Error)> = Vec::new();
+        for (user, reply) in user_of_call.into_iter().zip(replies) {
+            match reply.map_err(Error::from) {
+                Ok(_) => {}
+                Err(error @ Error::StoreRejected(_)) => {
+                    if failed.last().is_none_or(|(last, _)| last != user) {
+                        failed.push((user.clone(), error));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(failed)
     }
 
     fn add_reconcile_calls(

@@ -7,12 +7,15 @@
 //! 2. Receipts only rise. The badge position never falls below the `seq` at which the membership began.
 //! 3. Marking as read or delivered never passes the conversation's `last_seq` that the statement sees.
 
+#[cfg(test)]
+mod tests;
+
 use sqlx::FromRow;
 
 use super::count;
 use crate::api::error::Result;
 use crate::database::{
-    Database, PerBackend, for_backend, read_statement, to_db_integer, write_statement,
+    Database, PerBackend, for_backend, read_statement, to_db_integer, tx_statement, write_statement,
 };
 use crate::ids::{ConversationId, UserId};
 
@@ -61,15 +64,19 @@ const SELECT_POSITION_WITH_TOTAL: &str = concat!(
      FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $2 AND m.user_id = $3"
 );
 
+/// Marks messages as read. `seq + 0` is in no index, so the member's own messages are found by their sender: the range may
+/// contain very many messages of others.
 const UPDATE_READ: &str = "UPDATE members SET \
-     own_after = CASE WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
-       WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
-       AND o.seq > members.badge_seq AND o.seq <= c.seq) ELSE own_after END, \
+     own_after = CASE WHEN own_after > 0 AND c.seq >= c.last_seq THEN 0 \
+       WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
+         WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
+         AND o.seq + 0 > members.badge_seq AND o.seq + 0 <= c.seq) ELSE own_after END, \
      badge_seq = CASE WHEN badge_seq < c.seq THEN c.seq ELSE badge_seq END, \
      read_seq = CASE WHEN read_seq < c.seq THEN c.seq ELSE read_seq END, \
      delivered_seq = CASE WHEN delivered_seq < c.seq THEN c.seq ELSE delivered_seq END, \
      position_version = position_version + 1 \
-     FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
+     FROM (SELECT id, last_seq, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq \
+       FROM conversations WHERE id = $2) AS c \
      WHERE members.conversation_id = c.id AND members.user_id = $3 \
      AND (badge_seq < c.seq OR read_seq < c.seq OR delivered_seq < c.seq) \
      RETURNING delivered_seq, read_seq";
@@ -79,14 +86,32 @@ const UPDATE_DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
      WHERE members.conversation_id = c.id AND members.user_id = $3 AND delivered_seq < c.seq \
      RETURNING delivered_seq, read_seq";
 
-const LOCK_POSITION: &str = "UPDATE members SET position_version = position_version + 1 WHERE conversation_id = $1 AND user_id = $2";
+const LOCK_POSITION: &str = "UPDATE members SET position_version = position_version + 1 \
+     WHERE conversation_id = $1 AND user_id = $2 RETURNING badge_seq";
 
-const UPDATE_UNREAD: &str = "UPDATE members SET \
-     own_after = own_after + (SELECT COUNT(*) FROM messages o WHERE o.conversation_id = members.conversation_id \
-       AND o.sender_id = members.user_id AND o.seq <= members.badge_seq \
-       AND o.seq > CASE WHEN members.joined_seq < $1 THEN $1 ELSE members.joined_seq END), \
-     badge_seq = CASE WHEN badge_seq <= $1 THEN badge_seq WHEN joined_seq < $1 THEN $1 ELSE joined_seq END \
-     WHERE conversation_id = $2 AND user_id = $3";
+/// Marks messages as unread; `$seq` is the `seq` of one of the member's own messages.
+macro_rules! update_unread {
+    ($seq:literal) => {
+        concat!(
+            "UPDATE members SET \
+             own_after = own_after + (SELECT COUNT(*) FROM messages o WHERE o.conversation_id = members.conversation_id \
+               AND o.sender_id = members.user_id AND ",
+            $seq,
+            " <= members.badge_seq AND ",
+            $seq,
+            " > CASE WHEN members.joined_seq < $1 THEN $1 ELSE members.joined_seq END), \
+             badge_seq = CASE WHEN badge_seq <= $1 THEN badge_seq WHEN joined_seq < $1 THEN $1 ELSE joined_seq END \
+             WHERE conversation_id = $2 AND user_id = $3"
+        )
+    };
+}
+
+/// Reads the messages of the range.
+const UPDATE_UNREAD_NEAR: &str = update_unread!("o.seq");
+/// Reads the member's own messages, by the index of senders.
+const UPDATE_UNREAD_FAR: &str = update_unread!("o.seq + 0");
+/// Longest range whose messages are read to count the member's own.
+const MAX_NEAR_RANGE: i64 = 1_000;
 
 const UPDATE_MUTE: &str = "UPDATE members SET muted_until = $1, position_version = position_version + 1 \
      WHERE conversation_id = $2 AND user_id = $3";
@@ -293,9 +318,17 @@ pub(super) async fn mark_unread(
 ) -> Result<()> {
     let below = to_db_integer(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
+    let badge_seq: Option<i64> = tx_statement!(
+        tx,
+        query_scalar(LOCK_POSITION, conversation.as_str(), user.as_str()).fetch_optional
+    );
+    let update = match badge_seq {
+        None => return Ok(()),
+        Some(badge_seq) if badge_seq.saturating_sub(below) > MAX_NEAR_RANGE => UPDATE_UNREAD_FAR,
+        Some(_) => UPDATE_UNREAD_NEAR,
+    };
     for_backend!(tx.connection(), c => {
-        sqlx::query(LOCK_POSITION).bind(conversation.as_str()).bind(user.as_str()).execute(&mut *c).await?;
-        sqlx::query(UPDATE_UNREAD).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
+        sqlx::query(update).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
     });
     Ok(tx.commit().await?)
 }

@@ -4,107 +4,28 @@
 //! 1. A repair can run beside a working system. A difference counts only if two checks find it, so an update that is on
 //!    its way is not reported. The reconcile script corrects it and merges concurrent changes.
 //! 2. Users and keys are read in pages. Only orphans and counters of other services are remembered until the end.
-//! 3. A counter of a conversation without rows, and any key of a user without rows, belongs to another service. It is not
+//! 3. A user whose keys the store rejects does not stop the others. Such a user is tried again at the end, logged if that
+//!    fails as well, and counted.
+//! 4. A counter of a conversation without rows, and any key of a user without rows, belongs to another service. It is not
 //!    changed, and it counts in the total.
 
 mod orphans;
+mod report;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-
-use serde::Serialize;
 
 use super::Unread;
 use super::reconcile::{ReconcileInput, group_by_user};
 use super::rows::{self, MemberPosition};
 use super::stored_counters::{self, StoredCounters, counter_equals};
-use crate::api::error::Result;
+use crate::api::error::{Error, Result};
 use crate::ids::{ConversationId, UserId};
+
+pub use self::report::{CounterDifference, DifferenceKind, RepairReport};
 
 /// Delay before a difference is checked a second time.
 const RECHECK_DELAY: Duration = Duration::from_millis(200);
-/// Maximum number of differences that the report lists.
-const MAX_LISTED_DIFFERENCES: usize = 100;
-
-/// Result of a repair.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RepairReport {
-    /// Users who are members of a conversation.
-    pub users: u64,
-    /// Users with at least one difference.
-    #[serde(rename = "differing")]
-    pub users_with_differences: u64,
-    /// Counters `unread:{user}:{conv}` that were wrong or missing.
-    pub counters: u64,
-    /// Totals `unread:{user}:total` that were wrong or missing.
-    pub totals: u64,
-    /// Positions in `parlor:unread:{user}` that were wrong.
-    pub positions: u64,
-    /// Keys of users who are not members.
-    #[serde(rename = "strays")]
-    pub orphans: u64,
-    /// Counters of conversations above the fan-out limit that lag behind, which is allowed.
-    #[serde(rename = "behind")]
-    pub large_lagging: u64,
-    /// True if nothing was changed.
-    pub dry_run: bool,
-    /// The first differences, at most 100.
-    pub differences: Vec<CounterDifference>,
-}
-
-impl RepairReport {
-    /// Number of wrong keys.
-    pub fn found(&self) -> u64 {
-        self.counters + self.totals + self.positions + self.orphans
-    }
-
-    fn add(&mut self, found: Vec<CounterDifference>) {
-        for difference in found {
-            match difference.what {
-                DifferenceKind::Counter => self.counters += 1,
-                DifferenceKind::Total => self.totals += 1,
-                DifferenceKind::Position => self.positions += 1,
-                DifferenceKind::Orphan => self.orphans += 1,
-            }
-            if self.differences.len() < MAX_LISTED_DIFFERENCES {
-                self.differences.push(difference);
-            }
-        }
-    }
-}
-
-/// A key that differs from the database rows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CounterDifference {
-    /// Id of the user.
-    pub user_id: UserId,
-    /// Kind of the key.
-    pub what: DifferenceKind,
-    /// Id of the conversation; absent for the total.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conversation_id: Option<String>,
-    /// Value in the store; null if the key does not exist.
-    pub found: Option<String>,
-    /// Value by the rows.
-    pub expected: u64,
-}
-
-/// Kinds of keys that can differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum DifferenceKind {
-    /// Documented counter of a conversation.
-    Counter,
-    /// Documented total of a user.
-    Total,
-    /// Position that the counts are derived from.
-    Position,
-    /// Key of a user who is not a member.
-    #[serde(rename = "stray")]
-    Orphan,
-}
 
 /// Conversations of other services in which users have a counter.
 type ForeignCounters = HashMap<UserId, Vec<ConversationId>>;
@@ -133,30 +54,69 @@ impl Unread {
         let total = rows::count_users(&self.database).await?;
         progress(0, total);
         let (orphans, foreign) = self.scan_orphans().await?;
-        let mut last = String::new();
+        let (mut last, mut failed) = (String::new(), Vec::new());
         loop {
             let users = rows::users(&self.database, &last).await?;
             let Some(end) = users.last() else {
                 break;
             };
             last = end.to_string();
-            self.repair_page(&users, &foreign, &mut report).await?;
+            let page_failed = self.repair_page(&users, &foreign, &mut report).await?;
+            failed.extend(page_failed.into_iter().map(|(user, _)| user));
             report.users += users.len() as u64;
             progress(report.users, total.max(report.users));
         }
         if !dry_run {
-            self.delete_orphans(&orphans).await?;
+            failed.extend(self.delete_orphans(&orphans).await?);
+            report.failed_users = self.retry_failed(failed).await?;
         }
         report.add(orphans);
         Ok(report)
     }
 
+    /// Corrects the keys of these users once more. Returns how many failed again.
+    async fn retry_failed(&self, mut users: Vec<UserId>) -> Result<u64> {
+        users.sort_unstable();
+        users.dedup();
+        let mut failed = 0;
+        for user in &users {
+            for (user, error) in self.reconcile_one(user, &[]).await? {
+                tracing::error!(%user, ?error, "cannot repair the unread counts of a user");
+                failed += 1;
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Writes all keys of a user from the rows. Returns the user and the error if the store rejects a key.
+    async fn reconcile_one(
+        &self,
+        user: &UserId,
+        orphans: &[ConversationId],
+    ) -> Result<Vec<(UserId, Error)>> {
+        let epoch = self.ctx.store_epoch();
+        let one = std::slice::from_ref(user);
+        let stored = stored_counters::read_states(&self.ctx, one).await?;
+        let rows = rows::find_positions_of_users(&self.database, one).await?;
+        let input = ReconcileInput {
+            user,
+            stored: &stored[0],
+            rows: &rows,
+            orphans,
+            rewrite_all: true,
+            total_correction: None,
+        };
+        self.run_reconcile_each(epoch, &[input]).await
+    }
+
+    /// Compares and corrects a page of users. Returns the users whose keys the store rejected.
     async fn repair_page(
         &self,
         users: &[UserId],
         foreign: &ForeignCounters,
         report: &mut RepairReport,
-    ) -> Result<()> {
+    ) -> Result<Vec<(UserId, Error)>> {
+        let mut failed = Vec::new();
         let mut comparison = self.compare_page(users, foreign).await?;
         if comparison.differences.iter().any(|found| !found.is_empty()) {
             tokio::time::sleep(RECHECK_DELAY).await;
@@ -180,14 +140,14 @@ impl Unread {
                         total_correction: found.iter().find_map(total_correction),
                     });
             let inputs: Vec<_> = inputs.collect();
-            self.run_reconcile(comparison.epoch, &inputs, None).await?;
+            failed = self.run_reconcile_each(comparison.epoch, &inputs).await?;
         }
         report.large_lagging += comparison.behind;
         for found in comparison.differences {
             report.users_with_differences += u64::from(!found.is_empty());
             report.add(found);
         }
-        Ok(())
+        Ok(failed)
     }
 
     /// Reads the stored state and the rows of these users and compares them.

@@ -11,7 +11,7 @@ use super::{CounterDifference, DifferenceKind, ForeignCounters, RECHECK_DELAY, o
 use crate::api::error::Result;
 use crate::ids::{ConversationId, IdKind, UserId};
 use crate::unread::Unread;
-use crate::unread::reconcile::{ReconcileInput, group_by_user};
+use crate::unread::reconcile::group_by_user;
 use crate::unread::rows::{self, MemberPosition, USERS_PER_STATEMENT};
 use crate::unread::stored_counters::{self, StoredCounters};
 
@@ -154,29 +154,20 @@ impl Unread {
         Ok(found.collect())
     }
 
-    pub(super) async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<()> {
+    /// Deletes the orphans that were found. Returns the users whose keys the store rejected.
+    pub(super) async fn delete_orphans(&self, found: &[CounterDifference]) -> Result<Vec<UserId>> {
         let mut users: BTreeMap<&UserId, Vec<ConversationId>> = BTreeMap::new();
         for orphan in found {
             let id = orphan.conversation_id.as_ref();
             let id = id.and_then(|id| ConversationId::new(id).ok());
             users.entry(&orphan.user_id).or_default().extend(id);
         }
+        let mut failed = Vec::new();
         for (user, orphans) in users {
-            let epoch = self.ctx.store_epoch();
-            let one = std::slice::from_ref(user);
-            let stored = stored_counters::read_states(&self.ctx, one).await?;
-            let rows = rows::find_positions_of_users(&self.database, one).await?;
-            let input = ReconcileInput {
-                user,
-                stored: &stored[0],
-                rows: &rows,
-                orphans: &orphans,
-                rewrite_all: true,
-                total_correction: None,
-            };
-            self.run_reconcile(epoch, &[input], None).await?;
+            let rejected = self.reconcile_one(user, &orphans).await?;
+            failed.extend(rejected.into_iter().map(|(user, _)| user));
         }
-        Ok(())
+        Ok(failed)
     }
 }
 

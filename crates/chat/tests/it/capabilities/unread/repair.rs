@@ -227,3 +227,31 @@ pub async fn keys_of_a_user_without_rows_stay(world: World) {
         map(&[("c1", 3), ("total", 3)])
     );
 }
+
+/// Lets clients use only the keys that match these patterns.
+async fn allow_keys(world: &World, patterns: &[&str]) {
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER")
+        .arg("default")
+        .arg("resetkeys")
+        .arg(patterns);
+    acl.exec_async(&mut world.store.clone()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_user_whose_keys_cannot_be_written_does_not_stop_the_repair() {
+    let world = World::redis().await;
+    damaged(&world).await;
+    allow_keys(&world, &["~*bob*", "~*carol*", "~*nobody*"]).await;
+    let report = repair(&world, false).await;
+    assert_eq!((report.users, report.failed_users), (3, 1), "{report:?}");
+    for (who, counts) in [
+        ("bob", &[("c1", 1), ("c2", 1), ("total", 2)][..]),
+        ("carol", &[("c2", 1), ("total", 1)]),
+    ] {
+        assert_eq!(world.stored_counts(who, BOTH).await, map(counts), "{who}");
+    }
+    allow_keys(&world, &["~*"]).await;
+    assert_eq!(repair(&world, false).await.failed_users, 0);
+    is_right(&world).await;
+}
