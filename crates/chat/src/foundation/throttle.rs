@@ -1,110 +1,207 @@
-//! [`ConversationThrottle`]: publishes at most one value per conversation and interval.
+//! [`Throttle`]: passes the first event of a key, and none of the following ones until the interval is over.
+//! [`NewestThrottle`] passes the greatest of their values then.
 //!
 //! Invariants:
-//! 1. The first value is passed at once. Of the values that follow within the interval, the greatest one is passed when
-//!    the interval is over.
-//! 2. The throttle remembers at most [`MAX_CONVERSATIONS`] conversations. Values of further conversations are passed at
-//!    once.
+//! 1. A throttle has at most `max_keys` keys. An event of a key without room is passed and remembered by nothing.
+//! 2. A permit that is not committed leaves no trace, whether the event failed or its future was dropped.
+//! 3. A clock that jumps back does not extend an interval.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::clock::Timestamp;
-use crate::ids::ConversationId;
 
-/// Maximum number of conversations that the throttle remembers.
-const MAX_CONVERSATIONS: usize = 10_000;
+/// Minimum time between two cleanups of a full throttle. Without it, each event would scan all keys.
+const MIN_CLEANUP_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(crate) struct ConversationThrottle<T> {
+/// Recent events of this node.
+pub(crate) struct Throttle<K: Eq + Hash> {
     interval: Duration,
-    entries: Mutex<HashMap<ConversationId, ThrottleEntry<T>>>,
+    max_keys: usize,
+    state: Mutex<ThrottleState<K>>,
 }
 
-struct ThrottleEntry<T> {
-    last_sent: Timestamp,
-    pending: Option<T>,
+struct ThrottleState<K> {
+    passed: HashMap<K, PassedEvent>,
+    next_permit_id: u64,
+    last_cleanup: Option<Timestamp>,
 }
 
-impl<T: Copy + Ord> ConversationThrottle<T> {
-    pub(crate) fn new(interval: Duration) -> Self {
+struct PassedEvent {
+    at: Timestamp,
+    permit_id: u64,
+}
+
+/// Permit to pass an event.
+#[must_use = "a permit that is dropped is given back"]
+pub(crate) struct ThrottlePermit<'a, K: Eq + Hash> {
+    throttle: &'a Throttle<K>,
+    entry: Option<(K, u64)>,
+}
+
+/// Resets a key when it is dropped.
+#[must_use = "the key is reset when the guard is dropped"]
+pub(crate) struct ResetOnDrop<'a, K: Eq + Hash> {
+    throttle: &'a Throttle<K>,
+    key: K,
+}
+
+impl<K: Eq + Hash + Clone> Throttle<K> {
+    pub(crate) fn new(interval: Duration, max_keys: usize) -> Self {
         Self {
             interval,
-            entries: Mutex::default(),
+            max_keys,
+            state: Mutex::new(ThrottleState {
+                passed: HashMap::new(),
+                next_permit_id: 0,
+                last_cleanup: None,
+            }),
+        }
+    }
+
+    /// Returns a permit to pass an event; `None` if one was passed within the interval.
+    pub(crate) fn try_acquire(&self, key: K, now: Timestamp) -> Option<ThrottlePermit<'_, K>> {
+        let mut state = self.state.lock();
+        let known = state.passed.get(&key);
+        if known.is_some_and(|event| !self.interval_elapsed(event, now)) {
+            return None;
+        }
+        let is_full = known.is_none() && state.passed.len() >= self.max_keys;
+        if is_full && !self.make_room(&mut state, now) {
+            return Some(ThrottlePermit {
+                throttle: self,
+                entry: None,
+            });
+        }
+        state.next_permit_id += 1;
+        let permit_id = state.next_permit_id;
+        let event = PassedEvent { at: now, permit_id };
+        state.passed.insert(key.clone(), event);
+        Some(ThrottlePermit {
+            throttle: self,
+            entry: Some((key, permit_id)),
+        })
+    }
+
+    /// Resets a key: its next event is passed.
+    pub(crate) fn reset(&self, key: &K) {
+        self.state.lock().passed.remove(key);
+    }
+
+    /// Resets a key now, and again when the returned guard is dropped. For work that may undo an event that is passed
+    /// meanwhile, so that the event after it is passed.
+    pub(crate) fn reset_now_and_on_drop(&self, key: K) -> ResetOnDrop<'_, K> {
+        self.reset(&key);
+        ResetOnDrop {
+            throttle: self,
+            key,
+        }
+    }
+
+    /// Removes the keys whose interval is over.
+    pub(crate) fn remove_expired(&self, now: Timestamp) {
+        self.remove_expired_in(&mut self.state.lock(), now);
+    }
+
+    /// Removes expired keys of a full throttle, unless it was done just now. True if there is room.
+    fn make_room(&self, state: &mut ThrottleState<K>, now: Timestamp) -> bool {
+        let is_recent = |last: Timestamp| now < last.saturating_add(MIN_CLEANUP_INTERVAL);
+        if !state.last_cleanup.is_some_and(is_recent) {
+            self.remove_expired_in(state, now);
+        }
+        state.passed.len() < self.max_keys
+    }
+
+    fn remove_expired_in(&self, state: &mut ThrottleState<K>, now: Timestamp) {
+        state.last_cleanup = Some(now);
+        state
+            .passed
+            .retain(|_, event| !self.interval_elapsed(event, now));
+        state.passed.shrink_to(2 * state.passed.len());
+    }
+
+    fn interval_elapsed(&self, event: &PassedEvent, now: Timestamp) -> bool {
+        now < event.at || event.at.saturating_add(self.interval) <= now
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.state.lock().passed.len()
+    }
+}
+
+impl<K: Eq + Hash> ThrottlePermit<'_, K> {
+    /// The event was passed.
+    pub(crate) fn commit(mut self) {
+        self.entry = None;
+    }
+}
+
+impl<K: Eq + Hash> Drop for ThrottlePermit<'_, K> {
+    fn drop(&mut self) {
+        let Some((key, permit_id)) = self.entry.take() else {
+            return;
+        };
+        let passed = &mut self.throttle.state.lock().passed;
+        let current = passed.get(&key);
+        // A later permit has its own entry, which must stay.
+        if current.is_some_and(|event| event.permit_id == permit_id) {
+            passed.remove(&key);
+        }
+    }
+}
+
+impl<K: Eq + Hash> Drop for ResetOnDrop<'_, K> {
+    fn drop(&mut self) {
+        self.throttle.state.lock().passed.remove(&self.key);
+    }
+}
+
+/// Passes a value at once if none was passed within the interval, else the greatest one when the interval is over.
+pub(crate) struct NewestThrottle<K: Eq + Hash, T> {
+    throttle: Throttle<K>,
+    /// Values that wait for the end of their interval. Each key is one of the throttle's keys.
+    pending: Mutex<HashMap<K, T>>,
+}
+
+impl<K: Eq + Hash + Clone, T: Copy + Ord> NewestThrottle<K, T> {
+    pub(crate) fn new(interval: Duration, max_keys: usize) -> Self {
+        Self {
+            throttle: Throttle::new(interval, max_keys),
+            pending: Mutex::default(),
         }
     }
 
     /// Returns the value if it may be passed now, else keeps it.
-    pub(crate) fn submit(
-        &self,
-        conversation: &ConversationId,
-        value: T,
-        now: Timestamp,
-    ) -> Option<T> {
-        let mut entries = self.entries.lock();
-        if let Some(entry) = entries.get_mut(conversation) {
-            if entry.pending.is_some() || !self.interval_elapsed(entry, now) {
-                let greatest = entry
-                    .pending
-                    .take()
-                    .map_or(value, |pending| pending.max(value));
-                entry.pending = Some(greatest);
-                return None;
-            }
-            entry.last_sent = now;
-        } else if entries.len() < MAX_CONVERSATIONS {
-            let entry = ThrottleEntry {
-                last_sent: now,
-                pending: None,
-            };
-            entries.insert(conversation.clone(), entry);
+    pub(crate) fn submit(&self, key: &K, value: T, now: Timestamp) -> Option<T> {
+        let mut pending = self.pending.lock();
+        if let Some(kept) = pending.get_mut(key) {
+            *kept = value.max(*kept);
+            return None;
         }
-        Some(value)
+        if let Some(permit) = self.throttle.try_acquire(key.clone(), now) {
+            permit.commit();
+            return Some(value);
+        }
+        pending.insert(key.clone(), value);
+        None
     }
 
     /// Takes the kept values whose interval is over.
-    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<(ConversationId, T)> {
-        let mut due = Vec::new();
-        self.entries.lock().retain(|conversation, entry| {
-            if !self.interval_elapsed(entry, now) {
-                return true;
-            }
-            let Some(value) = entry.pending.take() else {
-                return false;
-            };
-            entry.last_sent = now;
-            due.push((conversation.clone(), value));
-            true
+    pub(crate) fn take_due(&self, now: Timestamp) -> Vec<(K, T)> {
+        let mut pending = self.pending.lock();
+        let due = pending.extract_if(|key, _| {
+            let permit = self.throttle.try_acquire(key.clone(), now);
+            permit.map(ThrottlePermit::commit).is_some()
         });
+        let due = due.collect();
+        self.throttle.remove_expired(now);
         due
-    }
-
-    fn interval_elapsed(&self, entry: &ThrottleEntry<T>, now: Timestamp) -> bool {
-        // A clock that jumps back must not extend the interval.
-        now < entry.last_sent || entry.last_sent.saturating_add(self.interval) <= now
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_throttle_emits_the_first_value_at_once_and_the_newest_later() {
-        let throttle = ConversationThrottle::new(Duration::from_secs(1));
-        let [a, b] = ["a", "b"].map(|id| ConversationId::new(id).expect("valid"));
-        assert_eq!(throttle.submit(&a, 1, Timestamp(0)), Some(1));
-        assert_eq!(throttle.submit(&b, 1, Timestamp(500)), Some(1));
-        assert_eq!(throttle.submit(&a, 3, Timestamp(600)), None);
-        assert_eq!(throttle.submit(&a, 2, Timestamp(999)), None);
-        assert_eq!(throttle.take_due(Timestamp(999)), []);
-        assert_eq!(throttle.submit(&a, 1, Timestamp(1_000)), None);
-        assert_eq!(throttle.take_due(Timestamp(1_000)), [(a.clone(), 3)]);
-        assert_eq!(throttle.submit(&a, 4, Timestamp(1_500)), None);
-        assert_eq!(throttle.take_due(Timestamp(2_000)), [(a.clone(), 4)]);
-        assert_eq!(throttle.take_due(Timestamp(3_000)), []);
-        assert!(throttle.entries.lock().is_empty());
-        assert_eq!(throttle.submit(&a, 5, Timestamp(3_000)), Some(5));
-    }
-}
+mod tests;

@@ -37,6 +37,7 @@ mod outbox;
 mod participants;
 mod permissions;
 mod publish;
+mod publish_large;
 mod publish_update;
 mod remove_rows;
 mod rows;
@@ -58,7 +59,7 @@ use crate::unread::Unread;
 
 pub(crate) use self::member_rows::MemberRow;
 pub(crate) use self::model::{
-    MAX_LISTED_PARTICIPANTS, MembersChangedFrame, MembershipChangedFrame,
+    LargeMembersChangedFrame, MAX_LISTED_PARTICIPANTS, MembersChangedFrame, MembershipChangedFrame,
 };
 
 pub use self::model::{

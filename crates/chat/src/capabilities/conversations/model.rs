@@ -239,7 +239,19 @@ pub(super) struct MembershipChange {
     pub(super) members_version: u64,
     pub(super) last_seq: u64,
     pub(super) deleted: bool,
+    /// Number of members after the change.
+    pub(super) member_count: u64,
     pub(super) users: Vec<(UserId, MemberTransition)>,
+}
+
+/// Frame on the channel of large conversations.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LargeMembersChangedFrame {
+    pub(crate) conversation_id: ConversationId,
+    pub(crate) members_version: u64,
+    /// Users whose membership may have changed; empty if there are too many to name.
+    pub(crate) user_ids: Vec<UserId>,
 }
 
 /// Frame on the channel of the conversation.

@@ -112,6 +112,7 @@ impl Conversations {
     }
 
     async fn publish_to_users(&self, change: &MembershipChange) -> Result<()> {
+        self.publish_large_change(change).await?;
         let command = self.ctx.store().bus().publish_command();
         for users in change.users.chunks(MAX_USERS_PER_PIPELINE) {
             let mut pipe = redis::pipe();

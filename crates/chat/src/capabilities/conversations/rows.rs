@@ -74,6 +74,7 @@ impl ConversationRow {
             members_version: self.members_version,
             last_seq: self.last_seq,
             deleted: false,
+            member_count: self.member_count,
             users: Vec::new(),
         }
     }

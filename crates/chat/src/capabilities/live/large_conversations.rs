@@ -5,8 +5,11 @@
 //!    carries the newest `seq`.
 //! 2. The member set has the version of the notification or a later one. At most [`MAX_CACHED_MEMBERS`] members are
 //!    cached.
+//! 3. A change of members costs one read of the rows that it names. All members are read again only if a version was
+//!    missed or a change names too many users.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -21,15 +24,18 @@ use super::model::UserEvent;
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::{BusFrame, BusFrameKind};
+use crate::conversations::LargeMembersChangedFrame;
 use crate::ids::{ConversationId, UserId};
-use crate::throttle::ConversationThrottle;
-use crate::unread::large_conversations::{self, MIN_NOTIFY_INTERVAL, Newest};
+use crate::throttle::NewestThrottle;
+use crate::unread::large_conversations::{self, Newest, new_throttle};
 
 /// Maximum number of cached member sets, and of cached members in total.
 const MAX_CACHED_CONVERSATIONS: usize = 1_000;
 const MAX_CACHED_MEMBERS: u64 = 500_000;
 /// Maximum number of members of one conversation that are notified: the first ones by user id.
 const MAX_NOTIFIED_MEMBERS: usize = 200_000;
+/// Maximum number of changed users of a cached member set. After more changes, all members are read again.
+const MAX_RECORDED_CHANGES: usize = 1_000;
 /// Maximum number of conversations that wait for a notification.
 const MAX_READY_CONVERSATIONS: usize = 10_000;
 
@@ -38,6 +44,8 @@ const MAX_READY_CONVERSATIONS: usize = 10_000;
 struct MemberSet {
     version: u64,
     users: Arc<HashSet<UserId>>,
+    /// Users whose membership has changed since `users` was read. Their rows are read with the next notification.
+    changed: Vec<UserId>,
 }
 
 #[derive(Clone)]
@@ -52,17 +60,20 @@ impl Weighter<ConversationId, MemberSet> for MemberSetWeighter {
 /// State of the notifications about large conversations on this node.
 pub(super) struct LargeConversations {
     bus_subscription: OnceCell<BusListenerGuard>,
-    throttle: ConversationThrottle<Newest>,
+    throttle: NewestThrottle<ConversationId, Newest>,
     ready_to_notify: Mutex<HashMap<ConversationId, Newest>>,
     pub(super) ready_signal: Notify,
     member_cache: Cache<ConversationId, MemberSet, MemberSetWeighter>,
+    /// Held while an entry of the cache is replaced.
+    member_cache_update: Mutex<()>,
+    member_set_loads: AtomicU64,
 }
 
 impl Default for LargeConversations {
     fn default() -> Self {
         Self {
             bus_subscription: OnceCell::new(),
-            throttle: ConversationThrottle::new(MIN_NOTIFY_INTERVAL),
+            throttle: new_throttle(),
             ready_to_notify: Mutex::default(),
             ready_signal: Notify::new(),
             member_cache: Cache::with_weighter(
@@ -70,6 +81,8 @@ impl Default for LargeConversations {
                 MAX_CACHED_MEMBERS,
                 MemberSetWeighter,
             ),
+            member_cache_update: Mutex::default(),
+            member_set_loads: AtomicU64::new(0),
         }
     }
 }
@@ -120,10 +133,20 @@ impl LiveUpdates {
     }
 
     fn handle_large_frame(&self, frame: &[u8]) {
-        let BusFrame::Known(BusFrameKind::LargeConversationMessage, body) = BusFrame::from(frame)
-        else {
-            return;
-        };
+        match BusFrame::from(frame) {
+            BusFrame::Known(BusFrameKind::LargeConversationMessage, body) => {
+                self.handle_large_message(body);
+            }
+            BusFrame::Known(BusFrameKind::LargeMembersChanged, body) => {
+                if let Ok(change) = serde_json::from_slice(body) {
+                    self.large_conversations.record_change(change);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_large_message(&self, body: &[u8]) {
         let Some((conversation, newest)) = large_conversations::decode_large_frame(body) else {
             return;
         };
@@ -162,15 +185,30 @@ impl LiveUpdates {
         Ok(())
     }
 
+    /// Number of times that all members of a large conversation were read, for tests of the cache.
+    pub fn member_set_loads(&self) -> u64 {
+        let loads = &self.large_conversations.member_set_loads;
+        loads.load(Ordering::Relaxed)
+    }
+
     async fn member_set_at(
         &self,
         conversation: &ConversationId,
         version: u64,
     ) -> Result<Arc<HashSet<UserId>>> {
-        let known = self.large_conversations.member_cache.get(conversation);
+        let large = &self.large_conversations;
+        let known = large.member_cache.get(conversation);
         if let Some(known) = known.filter(|known| known.version >= version) {
-            return Ok(known.users);
+            if known.changed.is_empty() {
+                return Ok(known.users);
+            }
+            let left = self
+                .conversations
+                .filter_non_members(conversation, &known.changed)
+                .await?;
+            return Ok(large.apply_changes(conversation, known, &left));
         }
+        large.member_set_loads.fetch_add(1, Ordering::Relaxed);
         let users = self
             .conversations
             .load_members(conversation, MAX_NOTIFIED_MEMBERS);
@@ -178,15 +216,73 @@ impl LiveUpdates {
         let members = MemberSet {
             version,
             users: Arc::clone(&users),
+            changed: Vec::new(),
         };
-        self.large_conversations
-            .member_cache
-            .insert(conversation.clone(), members);
+        let _update = large.member_cache_update.lock();
+        large.member_cache.insert(conversation.clone(), members);
         Ok(users)
     }
 }
 
 impl LargeConversations {
+    /// Records a change of members. If it is not the next one, or names no user, the members are read again.
+    fn record_change(&self, change: LargeMembersChangedFrame) {
+        let _update = self.member_cache_update.lock();
+        let Some((conversation, mut known)) = self.member_cache.remove(&change.conversation_id)
+        else {
+            return;
+        };
+        if change.members_version > known.version {
+            let is_next = change.members_version == known.version + 1;
+            let count = known.changed.len() + change.user_ids.len();
+            let is_bounded =
+                count <= MAX_RECORDED_CHANGES && known.users.len() + count <= MAX_NOTIFIED_MEMBERS;
+            if !is_next || change.user_ids.is_empty() || !is_bounded {
+                return;
+            }
+            known.version = change.members_version;
+            known.changed.extend(change.user_ids);
+        }
+        self.member_cache.insert(conversation, known);
+    }
+
+    /// Updates a set by the changes that it contains: users in `left` are no members, the other changed users are.
+    fn apply_changes(
+        &self,
+        conversation: &ConversationId,
+        known: MemberSet,
+        left: &[UserId],
+    ) -> Arc<HashSet<UserId>> {
+        let MemberSet {
+            mut users, changed, ..
+        } = known;
+        let _update = self.member_cache_update.lock();
+        let cached = self.member_cache.get(conversation);
+        // Only the set that the changes belong to is replaced.
+        let later = cached.filter(|it| Arc::ptr_eq(&it.users, &users));
+        let later = later.map(|it| (it.version, it.changed));
+        if later.is_some() {
+            self.member_cache.remove(conversation);
+        }
+        // The set is copied only if another task uses it.
+        let members = Arc::make_mut(&mut users);
+        for user in &changed {
+            match left.contains(user) {
+                true => members.remove(user),
+                false => members.insert(user.clone()),
+            };
+        }
+        if let Some((version, recorded)) = later {
+            let members = MemberSet {
+                version,
+                users: Arc::clone(&users),
+                changed: recorded.into_iter().skip(changed.len()).collect(),
+            };
+            self.member_cache.insert(conversation.clone(), members);
+        }
+        users
+    }
+
     fn mark_ready(&self, conversation: ConversationId, newest: Newest) {
         let mut ready = self.ready_to_notify.lock();
         if ready.len() < MAX_READY_CONVERSATIONS || ready.contains_key(&conversation) {

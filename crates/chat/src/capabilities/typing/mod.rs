@@ -23,7 +23,6 @@ mod frame;
 mod model;
 mod operation_group;
 mod operations;
-mod throttle;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +30,13 @@ use std::time::Duration;
 use parlor_store::{LuaScript, ScriptCall, script};
 use serde::Serialize;
 
-use self::throttle::StartThrottle;
 use crate::api::error::Result;
 use crate::background::{BackgroundTask, BackgroundTasks};
 use crate::clock::{Timestamp, duration_millis};
 use crate::context::ChatContext;
 use crate::ids::{ConversationId, UserId};
 use crate::keys::{TtlName, TypingLayout};
+use crate::throttle::Throttle;
 
 pub(crate) use self::frame::decode_typing_frame;
 
@@ -65,7 +64,8 @@ const THROTTLE_CLEANUP_INTERVAL: Duration = Duration::from_secs(300);
 /// Typing indicators of one node.
 pub struct Typing {
     ctx: ChatContext,
-    throttle: StartThrottle,
+    /// One start per user, conversation and interval is written.
+    throttle: Throttle<(ConversationId, UserId)>,
 }
 
 /// The value of the documented key in the layout `document`.
@@ -83,7 +83,7 @@ impl Typing {
         // The next start of a user who keeps typing must be written before the current one ends.
         let window = START_INTERVAL.min(ctx.keys().ttl(TtlName::Typing) * 2 / 3);
         Self {
-            throttle: StartThrottle::new(window, MAX_THROTTLE_ENTRIES),
+            throttle: Throttle::new(window, MAX_THROTTLE_ENTRIES),
             ctx,
         }
     }
@@ -110,7 +110,10 @@ impl Typing {
         username: Option<&str>,
     ) -> Result<()> {
         let now = self.ctx.now();
-        let Some(permit) = self.throttle.try_acquire(conversation, user, now) else {
+        let Some(permit) = self
+            .throttle
+            .try_acquire(throttle_key(conversation, user), now)
+        else {
             return Ok(());
         };
         let username = username.unwrap_or_default();
@@ -135,7 +138,9 @@ impl Typing {
 
     /// Reports that a user stopped typing. Publishes nothing if the user was not typing.
     pub async fn stop(&self, conversation: &ConversationId, user: &UserId) -> Result<()> {
-        let _reset = self.throttle.reset_now_and_on_drop(conversation, user);
+        let _reset = self
+            .throttle
+            .reset_now_and_on_drop(throttle_key(conversation, user));
         let call = self
             .script_call(&STOP_TYPING, conversation, user)
             .arg(self.ctx.now().as_millis());
@@ -150,7 +155,7 @@ impl Typing {
     /// appends the message also clears the keys; where that script does not run, the sender's node calls
     /// [`stop`](Self::stop) instead.
     pub fn reset_throttle_after_message(&self, conversation: &ConversationId, user: &UserId) {
-        self.throttle.reset(conversation, user);
+        self.throttle.reset(&throttle_key(conversation, user));
     }
 
     /// Lists the users who are typing in a conversation, ordered by id. The cost depends on the number of typing users
@@ -224,6 +229,10 @@ impl Typing {
 /// Frame for a user who stopped typing, used by the script that appends the user's message.
 pub(crate) fn encode_stopped_frame(user: &UserId) -> Vec<u8> {
     frame::encode_typing_frame(user, "", Timestamp(0))
+}
+
+fn throttle_key(conversation: &ConversationId, user: &UserId) -> (ConversationId, UserId) {
+    (conversation.clone(), user.clone())
 }
 
 impl std::fmt::Debug for Typing {

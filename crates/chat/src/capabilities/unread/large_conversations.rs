@@ -11,12 +11,20 @@ use super::Unread;
 use crate::api::error::Result;
 use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::ConversationId;
+use crate::throttle::NewestThrottle;
 
 /// Minimum time between two frames of a node about one conversation.
-pub(crate) const MIN_NOTIFY_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_NOTIFY_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of conversations that a throttle remembers. Messages of further ones are notified at once.
+const MAX_THROTTLED_CONVERSATIONS: usize = 10_000;
 
 /// `last_seq` of a conversation and its `members_version` at that time.
 pub(crate) type Newest = (u64, u64);
+
+/// Throttle of the notifications of one node.
+pub(crate) fn new_throttle() -> NewestThrottle<ConversationId, Newest> {
+    NewestThrottle::new(MIN_NOTIFY_INTERVAL, MAX_THROTTLED_CONVERSATIONS)
+}
 
 impl Unread {
     /// Publishes the newest message of a conversation if it has more members than the fan-out limit; throttled.

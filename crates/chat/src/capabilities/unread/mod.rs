@@ -33,9 +33,9 @@ mod update;
 
 use crate::context::ChatContext;
 use crate::database::Database;
-use crate::ids::UserId;
+use crate::ids::{ConversationId, UserId};
 use crate::retry_queue::RetryQueue;
-use crate::throttle::ConversationThrottle;
+use crate::throttle::NewestThrottle;
 
 pub use self::model::{
     ConversationUnread, CountedMessages, ReadReceipt, ReadReceiptPage, ReceiptChange, ReceiptKind,
@@ -52,7 +52,7 @@ pub struct Unread {
     fanout_limit: u64,
     retry_queue: RetryQueue<UserId>,
     /// Throttle of the notifications about conversations above the fan-out limit.
-    large_throttle: ConversationThrottle<large_conversations::Newest>,
+    large_throttle: NewestThrottle<ConversationId, large_conversations::Newest>,
 }
 
 impl Unread {
@@ -64,7 +64,7 @@ impl Unread {
             database,
             fanout_limit,
             retry_queue: RetryQueue::default(),
-            large_throttle: ConversationThrottle::new(large_conversations::MIN_NOTIFY_INTERVAL),
+            large_throttle: large_conversations::new_throttle(),
         }
     }
 

@@ -38,10 +38,12 @@ pub enum BusFrameKind {
     ConversationUpdated = 11,
     /// A message was created, and the store did not publish it. Never published: a node passes it to its own feeds.
     UnpublishedMessage = 12,
+    /// Members of a conversation above the fan-out limit changed. Published on the channel of large conversations.
+    LargeMembersChanged = 13,
 }
 
 impl BusFrameKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Typing,
         Self::DeviceRemoved,
         Self::MessageCreated,
@@ -54,6 +56,7 @@ impl BusFrameKind {
         Self::LargeConversationMessage,
         Self::ConversationUpdated,
         Self::UnpublishedMessage,
+        Self::LargeMembersChanged,
     ];
 }
 

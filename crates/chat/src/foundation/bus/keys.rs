@@ -35,7 +35,7 @@ const CONTROL: KeySpec = KeySpec::internal("parlor:control", KeyKind::Channel, K
 
 const LARGE: KeySpec = KeySpec::internal("parlor:large", KeyKind::Channel, KeyTtl::Never)
     .value("frame with version byte")
-    .meaning("new messages in conversations above `unread.fanout_limit`; each node notifies the members that are connected to it");
+    .meaning("new messages and changed members in conversations above `unread.fanout_limit`; each node notifies the members that are connected to it");
 
 impl Keyspace {
     /// Channel of the events of a conversation.
@@ -53,7 +53,7 @@ impl Keyspace {
         self.channel0(&CONTROL)
     }
 
-    /// Channel of new messages in large conversations, for all nodes.
+    /// Channel of new messages and changed members in large conversations, for all nodes.
     pub fn large_conversations_channel(&self) -> Channel {
         self.channel0(&LARGE)
     }
