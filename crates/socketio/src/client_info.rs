@@ -5,7 +5,7 @@ use std::net::IpAddr;
 /// The client, as described by the first HTTP request of its session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// IP address that counts against [`max_sessions_per_address`](crate::SocketIoOptions::max_sessions_per_address).
+    /// IP address, whose network counts against [`max_sessions_per_address`](crate::SocketIoOptions::max_sessions_per_address).
     pub address: Option<IpAddr>,
     /// `User-Agent` header; the caller limits its length.
     pub user_agent: Option<Box<str>>,

@@ -1,5 +1,6 @@
 //! Settings of a Socket.IO server.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Settings of a Socket.IO server.
@@ -26,8 +27,10 @@ pub struct SocketIoOptions {
     pub recovery: Option<RecoveryOptions>,
     /// Maximum open sessions (more are rejected with 503), and maximum detached sockets. Default: 100,000.
     pub max_sessions: usize,
-    /// Maximum open sessions of one IP address; more are rejected with 429. Default: 20,000.
+    /// Maximum open sessions of one client network; more are rejected with 429. Default: 20,000.
     pub max_sessions_per_address: usize,
+    /// Network of an IP address, for that maximum. Default: the address itself.
+    pub client_network: fn(IpAddr) -> IpAddr,
     /// First three characters of every `sid`, from the URL-safe base64 alphabet, to distinguish the nodes of a cluster.
     /// Default: `AAA`.
     pub sid_prefix: [u8; 3],
@@ -46,6 +49,7 @@ impl Default for SocketIoOptions {
             recovery: None,
             max_sessions: 100_000,
             max_sessions_per_address: 20_000,
+            client_network: |address| address,
             sid_prefix: *b"AAA",
         }
     }

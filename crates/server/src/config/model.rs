@@ -231,6 +231,7 @@ fn socketio_config(values: &SettingValues) -> SocketIoConfig {
             recovery,
             max_sessions: number("gateway.connections"),
             max_sessions_per_address: number("gateway.connections_per_address"),
+            client_network: parlor_chat::ids::client_network,
             ..SocketIoOptions::default()
         },
         event_rate: rate("gateway.events", "gateway.event_burst"),

@@ -134,7 +134,7 @@ impl SocketIoGateway {
             return Ok(());
         };
         self.handshake_limiter
-            .try_acquire(address, self.elapsed_micros())
+            .try_acquire(address, self.elapsed())
             .map_err(ApiError::rate_limited)
     }
 

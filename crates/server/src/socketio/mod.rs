@@ -37,7 +37,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parlor_chat::Chat;
 use parlor_chat::api::caller::Caller;
-use parlor_chat::clock::duration_millis;
+use parlor_chat::clock::{Timestamp, duration_millis};
 use parlor_chat::presence::HeartbeatReply;
 use parlor_socketio::SocketIoOptions;
 use serde::Serialize;
@@ -46,7 +46,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::deferred_tasks::{DeferredTask, DeferredTasks};
-use self::rate_limit::{GcraRate, HandshakeRateLimiter};
+use self::rate_limit::{EventRateLimiter, HandshakeRateLimiter};
 use self::rooms::JoinedConversations;
 use self::users::ConnectedUsers;
 use crate::api_error::ApiError;
@@ -75,7 +75,7 @@ pub struct SocketIoGateway {
     deferred_tasks: DeferredTasks,
     handshake_limiter: HandshakeRateLimiter,
     handshake_permits: Semaphore,
-    event_rate: GcraRate,
+    event_limiter: EventRateLimiter,
     started_at: Instant,
     /// Encoded acknowledgement of a heartbeat.
     heartbeat_ack: OnceLock<Box<[u8]>>,
@@ -103,7 +103,7 @@ impl SocketIoGateway {
             deferred_tasks: DeferredTasks::default(),
             handshake_limiter: HandshakeRateLimiter::new(options.handshake_rate),
             handshake_permits: Semaphore::new(MAX_CONCURRENT_HANDSHAKES),
-            event_rate: GcraRate::new(options.event_rate),
+            event_limiter: EventRateLimiter::new(options.event_rate),
             started_at: Instant::now(),
             heartbeat_ack: OnceLock::new(),
             is_draining: AtomicBool::new(false),
@@ -190,7 +190,7 @@ impl SocketIoGateway {
     fn count_event(&self, socket: &GatewaySocket) -> Result<(), u64> {
         let state = socket.state();
         let used = state.event_rate_state.load(Ordering::Relaxed);
-        let used = self.event_rate.try_acquire(used, self.elapsed_micros())?;
+        let used = self.event_limiter.try_acquire(used, self.elapsed())?;
         // Events of one socket are handled one after the other, so this update needs no lock.
         state.event_rate_state.store(used, Ordering::Relaxed);
         state.rejected_events.store(0, Ordering::Relaxed);
@@ -201,8 +201,9 @@ impl SocketIoGateway {
         self.is_draining.load(Ordering::Acquire)
     }
 
-    fn elapsed_micros(&self) -> u64 {
-        u64::try_from(self.started_at.elapsed().as_micros()).unwrap_or(u64::MAX)
+    /// Time since the start of the gateway, for its rate limits.
+    fn elapsed(&self) -> Timestamp {
+        Timestamp(duration_millis(self.started_at.elapsed()))
     }
 
     fn elapsed_secs(&self) -> u32 {

@@ -30,7 +30,7 @@ pub struct EngineIoServer<H: SessionHandler> {
     pub(super) handler: Arc<H>,
     pub(super) options: SocketIoOptions,
     pub(super) sessions: SessionTable<H>,
-    sessions_per_address: Mutex<HashMap<IpAddr, usize>>,
+    sessions_per_network: Mutex<HashMap<IpAddr, usize>>,
     pub(super) connect_deadlines: Mutex<VecDeque<(Instant, Weak<EngineIoSession<H>>)>>,
     runtime: OnceLock<Handle>,
     pub(super) ping_frame: Arc<EncodedFrame>,
@@ -47,7 +47,7 @@ impl<H: SessionHandler> EngineIoServer<H> {
             handler,
             sessions: SessionTable::new(u16::try_from(buckets).expect("clamped to 10,000")),
             options,
-            sessions_per_address: Mutex::default(),
+            sessions_per_network: Mutex::default(),
             connect_deadlines: Mutex::default(),
             runtime: OnceLock::new(),
             ping_frame: EncodedFrame::from_text("2"),
@@ -108,8 +108,9 @@ impl<H: SessionHandler> EngineIoServer<H> {
         let Some(address) = address else {
             return Ok(());
         };
-        let mut counts = self.sessions_per_address.lock();
-        let count = counts.entry(address).or_default();
+        let network = (self.options.client_network)(address);
+        let mut counts = self.sessions_per_network.lock();
+        let count = counts.entry(network).or_default();
         if *count >= self.options.max_sessions_per_address {
             return Err(RequestError::TooManySessionsFromAddress);
         }
@@ -119,11 +120,12 @@ impl<H: SessionHandler> EngineIoServer<H> {
 
     fn release_address(&self, address: Option<IpAddr>) {
         let Some(address) = address else { return };
-        let mut counts = self.sessions_per_address.lock();
-        if let Some(count) = counts.get_mut(&address) {
+        let network = (self.options.client_network)(address);
+        let mut counts = self.sessions_per_network.lock();
+        if let Some(count) = counts.get_mut(&network) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&address);
+                counts.remove(&network);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The arithmetic of `check_gcra.lua`, for a node whose store cannot count.
+//! The arithmetic of `check_gcra.lua`, for limits that a node counts alone: those of requests while the store cannot
+//! count, and those of the Socket.IO gateway.
 //!
 //! Invariant: it returns and stores the same numbers as the script.
 
@@ -8,16 +9,35 @@ use crate::clock::Timestamp;
 /// Fractions of a millisecond in a stored arrival time: the script writes five decimals.
 const FRACTIONS_PER_MS: u64 = 100_000;
 
-/// Theoretical arrival time of GCRA: the time of the next request if all requests arrived evenly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TheoreticalArrival {
+/// Bits of a packed arrival time that hold the fractions of a millisecond.
+const PART_BITS: u32 = 17;
+
+/// Theoretical arrival time of GCRA: the time of the next request if all requests arrived evenly. The default value is
+/// in the past.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TheoreticalArrival {
     ms: u64,
     /// Fractions of a millisecond, of which [`FRACTIONS_PER_MS`] make one.
     part: u64,
 }
 
+impl TheoreticalArrival {
+    /// The arrival time as one number. It is exact for 4,000 years after the zero of the clock.
+    pub const fn to_bits(self) -> u64 {
+        self.ms << PART_BITS | self.part
+    }
+
+    /// The arrival time of a number that [`to_bits`](Self::to_bits) has returned.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            ms: bits >> PART_BITS,
+            part: bits & ((1 << PART_BITS) - 1),
+        }
+    }
+}
+
 /// Applies a request of this cost. Returns the decision and the arrival time to store; `None` if it is unchanged.
-pub(super) fn apply_request(
+pub fn apply_request(
     arrival: Option<TheoreticalArrival>,
     limit: &RateLimit,
     cost: u32,

@@ -13,7 +13,7 @@
 
 pub mod keys;
 
-mod gcra;
+pub mod gcra;
 mod local_limiter;
 mod model;
 mod native;

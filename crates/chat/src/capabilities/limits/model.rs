@@ -1,6 +1,6 @@
 //! Types of rate limits.
 //!
-//! Invariant: a [`RateLimit`] is validated, so no number in a script becomes too large to be exact.
+//! Invariant: a [`RateLimit`] that a script counts is validated, so no number in the script becomes too large to be exact.
 
 use std::time::Duration;
 
@@ -64,6 +64,17 @@ impl RateLimit {
             requests,
             window_ms,
         })
+    }
+
+    /// A limit of `per_second` requests on average and `burst` at once, for a node that counts alone. 0 counts as 1.
+    pub fn with_burst(per_second: u32, burst: u32) -> Self {
+        let requests = burst.max(1);
+        let window_ms = u64::from(requests) * 1_000 / u64::from(per_second.max(1));
+        Self {
+            algorithm: RateLimitAlgorithm::Gcra,
+            requests,
+            window_ms: window_ms.max(1),
+        }
     }
 
     /// How requests are counted.

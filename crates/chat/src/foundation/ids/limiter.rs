@@ -16,15 +16,16 @@ pub(super) fn normalize(text: &str) -> Result<Arc<str>, InvalidId> {
             .bytes()
             .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.'));
     match text.parse::<Ipv6Addr>() {
-        Ok(address) if may_be_ipv6 => Ok(client_network(IpAddr::V6(address)).into()),
+        Ok(address) if may_be_ipv6 => Ok(client_network(IpAddr::V6(address)).to_string().into()),
         _ => Ok(Arc::from(text)),
     }
 }
 
-/// The network that counts as one client: the address itself for IPv4, the /64 network for IPv6.
-pub(super) fn client_network(address: IpAddr) -> String {
+/// The network that counts as one client: the address itself for IPv4, the /64 network for IPv6, because one customer
+/// owns all of it.
+pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V4(v4) => v4.to_string(),
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).to_string(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
+        v4 => v4,
     }
 }

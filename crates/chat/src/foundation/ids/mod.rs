@@ -18,6 +18,7 @@ use redis::{FromRedisValue, ParsingError, RedisWrite, ToRedisArgs, ToSingleRedis
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 
+pub use limiter::client_network;
 pub use rules::{IdKind, InvalidId, MAX_ENDPOINT_BYTES, MAX_ID_BYTES, MAX_LIMITER_ID_BYTES};
 pub use shard::{DeadlineShard, WatchShard};
 
@@ -173,7 +174,7 @@ id_type!(
 impl LimiterId {
     /// The limiter id of a client address.
     pub fn from_ip(address: std::net::IpAddr) -> Self {
-        Self(limiter::client_network(address).into())
+        Self(client_network(address).to_string().into())
     }
 }
 
