@@ -250,7 +250,10 @@ async fn start_chat(
     let chat = Arc::new(Chat::new(context, database, node, &config.chat));
     let mut attempt = 0;
     while let Err(error) = chat.start().await {
-        if let Error::StoreOfOtherDatabase { .. } | Error::StoreCopyIncomplete { .. } = error {
+        if let Error::StoreOfOtherDatabase { .. }
+        | Error::StoreOfNewerVersion { .. }
+        | Error::StoreCopyIncomplete { .. } = error
+        {
             return error.into();
         }
         attempt += 1;

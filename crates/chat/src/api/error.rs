@@ -52,6 +52,18 @@ pub enum Error {
         /// Id of the other database.
         found: String,
     },
+    /// A newer version of Parlor has used the store.
+    #[error(
+        "a newer version of Parlor has used the store ({key} is {found}, but this program knows schemas up to {known} only); run that version or a later one"
+    )]
+    StoreOfNewerVersion {
+        /// Key that contains the number of the key schema.
+        key: Key,
+        /// Number of the key schema of the store.
+        found: u64,
+        /// Number of the key schema of this program.
+        known: u64,
+    },
     /// The store contains an incomplete copy made by `parlor migrate-store`.
     #[error(
         "the store contains an incomplete copy ({key} is {found}); run `parlor migrate-store` again to resume it"
@@ -142,6 +154,7 @@ impl Error {
             Self::StoreRejected(_)
             | Self::DatabaseRejected(_)
             | Self::StoreOfOtherDatabase { .. }
+            | Self::StoreOfNewerVersion { .. }
             | Self::StoreCopyIncomplete { .. } => ErrorCode::Internal,
             Self::DatabaseUnavailable(_) => ErrorCode::DatabaseUnavailable,
             Self::DatabaseFull(_) => ErrorCode::DatabaseFull,

@@ -1,11 +1,17 @@
-//! Checks that store and database belong together, because counts and caches in the store describe the rows of one
-//! database.
+//! Checks that this server understands the store, and that store and database belong together, because counts and caches
+//! in the store describe the rows of one database.
 //!
-//! Invariant: a store that is in use contains the id of its database. A store that has lost its data gets the id again.
+//! Invariants:
+//! 1. A store that is in use contains the id of its database, and the number of the newest key schema of its servers. A
+//!    store that has lost its data gets both again.
+//! 2. A change of keys that servers of the previous version would misread increments [`KEY_SCHEMA`]. Their next start
+//!    fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use parlor_store::{LuaScript, script};
 
 use crate::api::error::{Error, Result};
 use crate::background::{BackgroundTask, BackgroundTasks};
@@ -14,6 +20,11 @@ use crate::database::{Database, copy};
 
 /// Interval of the check whether the store epoch has changed.
 const EPOCH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of the key schema of this program.
+const KEY_SCHEMA: u64 = 1;
+
+static RAISE_SCHEMA: LuaScript = script!("scripts/raise_schema.lua");
 
 /// Keeps the store bound to the database.
 pub(crate) struct StoreBinding {
@@ -54,6 +65,7 @@ impl StoreBinding {
     /// Writes the database id into the store if there is none. Fails if the store contains another id.
     pub(crate) async fn bind_or_verify(&self) -> Result<()> {
         let epoch = self.ctx.store_epoch();
+        self.check_key_schema().await?;
         let key = self.ctx.keys().database_id();
         let own = self.database.id();
         let mut store = self.ctx.store().idempotent();
@@ -70,5 +82,19 @@ impl StoreBinding {
             Some(found) if found != own => Err(Error::StoreOfOtherDatabase { key, found }),
             _ => Ok(()),
         }
+    }
+
+    /// Writes the number of the key schema into the store. Fails if a newer version has written a higher one.
+    async fn check_key_schema(&self) -> Result<()> {
+        let key = self.ctx.keys().schema();
+        let call = RAISE_SCHEMA
+            .keys(std::slice::from_ref(&key))
+            .arg(KEY_SCHEMA);
+        let found: u64 = call.run(&self.ctx.store().idempotent()).await?;
+        if found > KEY_SCHEMA {
+            let known = KEY_SCHEMA;
+            return Err(Error::StoreOfNewerVersion { key, found, known });
+        }
+        Ok(())
     }
 }

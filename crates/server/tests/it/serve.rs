@@ -282,6 +282,27 @@ async fn a_store_of_another_database_fails_the_start() {
 }
 
 #[tokio::test]
+async fn a_store_of_a_newer_version_fails_the_start() {
+    let redis = Redis::start().await;
+    let serve = || ServerProcess::parlor_serve(PARLOR).env("PARLOR_STORE__URL", redis.url());
+    let mut first = serve().start().await;
+    becomes(&first, 200).await;
+    let mut connection = redis.connection().await;
+    let raised: u64 = redis::cmd("INCR")
+        .arg("parlor:schema")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    assert!(first.terminate_and_wait().await.success());
+    let mut older = serve().spawn();
+    assert_eq!(older.wait_for_exit().await.code(), Some(1));
+    let said = older.output();
+    let error =
+        format!("error: a newer version of Parlor has used the store (parlor:schema is {raised}");
+    assert!(said.contains(&error), "{said}");
+}
+
+#[tokio::test]
 async fn readyz_explains_why_a_node_cannot_register() {
     let redis = Redis::start().await;
     let mut connection = redis.connection().await;

@@ -10,7 +10,7 @@ use crate::keys::{Key, KeyGroup, KeyKind, KeySpec, KeyTtl, Keyspace, TtlName};
 pub const KEY_GROUP: KeyGroup = KeyGroup {
     name: "nodes",
     title: "Nodes and store",
-    keys: &[NODE_LEASE, NODE_INDEX, EPOCH, DATABASE],
+    keys: &[NODE_LEASE, NODE_INDEX, EPOCH, DATABASE, SCHEMA],
 };
 
 const NODE_LEASE: KeySpec = KeySpec::internal(
@@ -37,6 +37,10 @@ const DATABASE: KeySpec = KeySpec::internal("parlor:database", KeyKind::String, 
         "the database that the store belongs to; a server with another database does not start",
     );
 
+const SCHEMA: KeySpec = KeySpec::internal("parlor:schema", KeyKind::String, KeyTtl::Never)
+    .value("number of the newest key schema that a server has used with this store")
+    .meaning("a server that knows only older key schemas does not start");
+
 impl Keyspace {
     /// Lease of a node.
     pub fn node_lease(&self, node: &NodeId) -> Key {
@@ -56,5 +60,10 @@ impl Keyspace {
     /// Id of the database that the store belongs to.
     pub fn database_id(&self) -> Key {
         self.key0(&DATABASE)
+    }
+
+    /// Number of the newest key schema that was used with the store.
+    pub fn schema(&self) -> Key {
+        self.key0(&SCHEMA)
     }
 }

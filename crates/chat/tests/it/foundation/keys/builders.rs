@@ -186,6 +186,7 @@ fn all_built_names(keys: &Keyspace) -> Vec<(String, &'static str)> {
         (keys.node_index().into_string(), "parlor:nodes"),
         (keys.epoch().into_string(), "parlor:epoch"),
         (keys.database_id().into_string(), "parlor:database"),
+        (keys.schema().into_string(), "parlor:schema"),
     ]
 }
 

@@ -74,6 +74,7 @@ const INTERNAL: &[Declared] = &[
     ("parlor:unread:{user}", "hash", "30 d"),
     ("parlor:epoch", "hash", "none"),
     ("parlor:database", "string", "none"),
+    ("parlor:schema", "string", "none"),
     ("parlor:revoked:{user}", "string", "7 d"),
     ("parlor:job:{job}", "string", "the runner's lease"),
     ("parlor:membership:{conv}:{user}", "string", "30 s"),
