@@ -39,7 +39,8 @@ test: tools web ## formatting, lints and all tests; installs the servers they ne
 	$(if $(NEXTEST),$(LINTED) cargo test --workspace --doc --quiet)
 
 .PHONY: test-all
-test-all: test ## the same, and ten times as many random commands against Redis
+test-all: test ## the same, ten times as many random commands against Redis, and 20,000 conversations during an outage
+	PARLOR_PAUSED_CONVERSATIONS=20000 $(LINTED) $(TESTS) -p parlor-chat while_the_store_was_paused
 	PARLOR_ORACLE_CASES=10000 PARLOR_ORACLE_SEED=1000000 $(LINTED) $(TESTS) -p parlor-embedded
 
 .PHONY: bench

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use crate::api::error::Result;
-use crate::background::BackgroundTasks;
+use crate::background::{BackgroundTasks, log_failure};
 use crate::context::ChatContext;
-use crate::conversations::Conversations;
+use crate::conversations::{self, Conversations};
 use crate::database::Database;
 use crate::ids::NodeId;
 use crate::keys::KeySettings;
@@ -17,11 +17,12 @@ use crate::live::{self, LiveUpdates};
 use crate::messages::{self, Messages};
 use crate::nodes::LocalNode;
 use crate::options::ChatOptions;
+use crate::outbox::OutboxWorker;
 use crate::presence::Presence;
-use crate::sessions::Sessions;
+use crate::sessions::{self, Sessions};
 use crate::store_binding::StoreBinding;
 use crate::typing::Typing;
-use crate::unread::Unread;
+use crate::unread::{self, Unread};
 
 /// The capabilities of one node.
 pub struct Chat {
@@ -36,6 +37,7 @@ pub struct Chat {
     messages: Arc<Messages>,
     store_binding: Arc<StoreBinding>,
     live: Arc<LiveUpdates>,
+    outbox: Arc<OutboxWorker>,
 }
 
 impl Chat {
@@ -73,14 +75,18 @@ impl Chat {
             conversations: Arc::clone(&conversations),
             unread: Arc::clone(&unread),
         };
+        let sessions = Sessions::new(ctx.clone(), database.clone(), options.sessions.clone());
+        let sessions = Arc::new(sessions);
+        let mut outbox = OutboxWorker::new(ctx.clone(), database.clone());
+        conversations::register_outbox_kinds(&conversations, &mut outbox);
+        messages::register_outbox_kinds(&messages, &mut outbox);
+        sessions::register_outbox_kinds(&sessions, &mut outbox);
+        unread::register_outbox_kinds(&unread, &mut outbox);
         Self {
             live: LiveUpdates::new(ctx.clone(), needs),
             messages,
-            sessions: Arc::new(Sessions::new(
-                ctx.clone(),
-                database.clone(),
-                options.sessions.clone(),
-            )),
+            sessions,
+            outbox: Arc::new(outbox),
             store_binding: Arc::new(StoreBinding::new(ctx.clone(), database.clone())),
             database,
             presence,
@@ -96,6 +102,7 @@ impl Chat {
     /// succeeded.
     pub async fn start(&self) -> Result<()> {
         self.store_binding.bind_or_verify().await?;
+        self.messages.start().await?;
         self.presence.extend_deadlines_after_restart().await?;
         self.presence.start().await
     }
@@ -106,22 +113,29 @@ impl Chat {
             self.presence.start_background_tasks(),
             self.typing.start_background_tasks(),
             self.sessions.start_background_tasks(),
-            self.conversations.start_background_tasks(),
             self.conversations.start_row_removal(),
             self.unread.start_background_tasks(),
             self.messages.start_background_tasks(),
             self.store_binding.start_background_tasks(),
             self.live.start_background_tasks(),
+            self.outbox.start_background_tasks(),
         ])
     }
 
-    /// Flushes the messages and leaves the cluster. Devices stay present for the grace period. Drop the
+    /// Flushes the messages, applies the outbox and leaves the cluster. Devices stay present for the grace period. What
+    /// is not applied before the caller's deadline is applied by another node, or after the next start. Drop the
     /// [`BackgroundTasks`] before this call.
     pub async fn shut_down(&self) -> Result<()> {
         // Concurrently, because an unavailable database must not delay the presence shutdown: the other nodes have to
         // learn that the connections of this node are lost.
-        let ((), drained) = tokio::join!(self.messages.stop(), self.presence.drain());
+        let (applied, drained) = tokio::join!(self.apply_everything(), self.presence.drain());
+        log_failure("apply the outbox before the shutdown", &applied);
         drained
+    }
+
+    async fn apply_everything(&self) -> Result<()> {
+        self.messages.stop().await;
+        self.outbox.drain().await.map(drop)
     }
 
     /// Presence: online status and devices of each user.
@@ -152,6 +166,11 @@ impl Chat {
     /// Messages: sending, editing, deleting, history.
     pub fn messages(&self) -> &Arc<Messages> {
         &self.messages
+    }
+
+    /// Outbox: committed changes that may not be in the store yet.
+    pub fn outbox(&self) -> &OutboxWorker {
+        &self.outbox
     }
 
     /// Live events: pushes messages and other changes to the sockets of this node.

@@ -23,7 +23,5 @@ pub use options::{ChatOptions, MessageOptions, SessionOptions};
 pub use capabilities::{conversations, limits, live, messages, presence, sessions, typing, unread};
 #[cfg(test)]
 pub(crate) use foundation::script_parity;
-pub(crate) use foundation::{
-    background, request_batcher, retry_queue, single_flight, store_binding, throttle,
-};
-pub use foundation::{bus, clock, context, database, ids, keys, nodes};
+pub(crate) use foundation::{background, request_batcher, single_flight, store_binding, throttle};
+pub use foundation::{bus, clock, context, database, failpoint, ids, keys, nodes, outbox};

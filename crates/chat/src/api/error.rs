@@ -39,9 +39,14 @@ pub enum Error {
     DatabaseRejected(#[source] sqlx::Error),
     /// The change is committed, but the store was not updated. The code is that of the failed store update.
     #[error(
-        "the change is saved, but the store is unavailable, so other clients may see it late; repeat the request to make sure"
+        "the change is saved, but the store is unavailable, so other clients see it late; the request need not be repeated"
     )]
     CommittedNotPublished(#[source] Box<Error>),
+    /// A newer version of Parlor has added a kind of outbox entries.
+    #[error(
+        "this version of Parlor does not know outbox entries of the kind {0}; a node of the newer version applies them"
+    )]
+    UnknownOutboxKind(String),
     /// The store belongs to another database.
     #[error(
         "the store belongs to another database ({key} is {found}); use that database or an empty store"
@@ -153,6 +158,7 @@ impl Error {
             Self::CommittedNotPublished(cause) => cause.code(),
             Self::StoreRejected(_)
             | Self::DatabaseRejected(_)
+            | Self::UnknownOutboxKind(_)
             | Self::StoreOfOtherDatabase { .. }
             | Self::StoreOfNewerVersion { .. }
             | Self::StoreCopyIncomplete { .. } => ErrorCode::Internal,
@@ -179,6 +185,15 @@ impl Error {
     /// True if the store is unavailable or not connected yet.
     pub const fn is_store_unavailable(&self) -> bool {
         matches!(self, Self::StoreUnavailable(_) | Self::StoreNotOpen)
+    }
+
+    /// True if the store or the database is unavailable or full, so that other work fails in the same way.
+    pub const fn is_unavailable(&self) -> bool {
+        match self {
+            Self::CommittedNotPublished(cause) => cause.is_unavailable(),
+            Self::StoreFull(_) | Self::DatabaseUnavailable(_) | Self::DatabaseFull(_) => true,
+            _ => self.is_store_unavailable(),
+        }
     }
 }
 

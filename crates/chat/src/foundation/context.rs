@@ -5,6 +5,7 @@
 use parlor_store::Store;
 
 pub use crate::clock::{Timestamp, duration_millis};
+use crate::failpoint::Failpoint;
 use crate::keys::Keyspace;
 
 /// Store, keyspace and clock of a capability. Cloning copies pointers.
@@ -12,12 +13,32 @@ use crate::keys::Keyspace;
 pub struct ChatContext {
     store: Store,
     keys: Keyspace,
+    failpoint: Option<Failpoint>,
 }
 
 impl ChatContext {
     /// Combines a store and a keyspace.
     pub fn new(store: Store, keys: Keyspace) -> Self {
-        Self { store, keys }
+        Self {
+            store,
+            keys,
+            failpoint: None,
+        }
+    }
+
+    /// Stops the tasks of the node at a failpoint, for tests. A release build ignores it.
+    #[must_use]
+    pub fn with_failpoint(self, failpoint: &Failpoint) -> Self {
+        Self {
+            failpoint: Some(failpoint.clone()),
+            ..self
+        }
+    }
+
+    /// The failpoint that a test has selected.
+    #[cfg(debug_assertions)]
+    pub(crate) fn failpoint(&self) -> Option<&Failpoint> {
+        self.failpoint.as_ref()
     }
 
     /// The store.

@@ -10,7 +10,9 @@
 //! | how nodes notify each other | [`bus`] |
 //! | which nodes are alive | [`nodes`] |
 //! | whether store and database belong together | `store_binding` |
-//! | how work is repeated: periodically, after a failed store update | `background`, `retry_queue` |
+//! | how a committed change reaches the store, whatever happens to the process | [`outbox`] |
+//! | how work is repeated periodically | `background` |
+//! | how a test stops a node at a certain point | [`failpoint`] |
 //! | how concurrent calls share work: one load, one statement, one notification | `single_flight`, `request_batcher`, `throttle` |
 //!
 //! Invariant: the foundation knows no capability, except that [`keys`] lists the declarations of all of them.
@@ -20,11 +22,12 @@ pub mod bus;
 pub mod clock;
 pub mod context;
 pub mod database;
+pub mod failpoint;
 pub mod ids;
 pub mod keys;
 pub mod nodes;
+pub mod outbox;
 pub(crate) mod request_batcher;
-pub(crate) mod retry_queue;
 #[cfg(test)]
 pub(crate) mod script_parity;
 pub(crate) mod single_flight;

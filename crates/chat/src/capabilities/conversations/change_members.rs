@@ -1,7 +1,9 @@
 //! Changes of members: join, remove, add, change a role, mute.
 //!
-//! Invariant: a change is decided and written in one transaction that holds the lock of the conversation's row. Muting
-//! does not change membership and takes no lock.
+//! Invariants:
+//! 1. The caller is authorized before the conversation's row is locked. A call that changes nothing ends there.
+//! 2. A change is decided again and written in one transaction that holds the lock. Muting does not change membership and
+//!    takes no lock.
 
 use super::member_rows::{self, MemberRow};
 use super::model::{ConversationKind, MemberRole, MemberTransition, MembershipChange};
@@ -17,29 +19,6 @@ use crate::clock::Timestamp;
 use crate::database::WriteTransaction;
 use crate::ids::{ConversationId, UserId};
 
-/// Effect of a change on the members.
-struct MembersDelta {
-    users: Vec<(UserId, MemberTransition)>,
-    /// Change of the member count; `None` if no row changed.
-    count_delta: Option<i64>,
-}
-
-impl MembersDelta {
-    fn unchanged(user: &UserId, transition: MemberTransition) -> Self {
-        Self {
-            users: vec![(user.clone(), transition)],
-            count_delta: None,
-        }
-    }
-
-    fn single(user: &UserId, transition: MemberTransition, count_delta: i64) -> Self {
-        Self {
-            count_delta: Some(count_delta),
-            ..Self::unchanged(user, transition)
-        }
-    }
-}
-
 impl Conversations {
     /// Adds the caller: to an open group, as a service to any group, or as an admin or service to a support
     /// conversation.
@@ -49,6 +28,12 @@ impl Conversations {
         id: &ConversationId,
     ) -> Result<ConversationRow> {
         let user = caller.require_user()?;
+        let row = self.find_conversation(id).await?;
+        let row = row.ok_or_else(|| does_not_exist(id))?;
+        if self.find_member(id, user).await?.is_some() {
+            return Ok(row);
+        }
+        role_of_joining(caller, &row)?;
         retry_on_conflict!(self.join_once(caller, id, user))
     }
 
@@ -60,25 +45,14 @@ impl Conversations {
     ) -> Result<ConversationRow> {
         let mut tx = self.database.begin().await?;
         let row = rows::lock_and_bump_members_version(&mut tx, id).await?;
-        let row =
-            row.ok_or_else(|| Error::NotFound(format!("conversation {id} does not exist")))?;
-        if let Some(member) = member_rows::find_in(&mut tx, id, user).await? {
-            let unchanged = MembersDelta::unchanged(user, MemberTransition::Present(member.role));
-            return self.finish_change(tx, row, unchanged).await;
+        let row = row.ok_or_else(|| does_not_exist(id))?;
+        if member_rows::find_in(&mut tx, id, user).await?.is_some() {
+            return Ok(row.without_version_bump());
         }
-        let service = caller.role == Role::Service;
-        let role = match row.kind {
-            ConversationKind::Direct => None,
-            ConversationKind::Group => (service || row.open != 0).then_some(MemberRole::Member),
-            ConversationKind::Support => is_admin_or_service(caller).then_some(MemberRole::Admin),
-        };
-        let Some(role) = role else {
-            return Err(Error::Forbidden(join_refusal(row.kind).to_owned()));
-        };
-        let role = role_of_new_member(&row, role);
+        let role = role_of_new_member(&row, role_of_joining(caller, &row)?);
         member_rows::insert(&mut tx, &row, &[(user.clone(), role)], self.ctx.now()).await?;
-        let joined = MembersDelta::single(user, MemberTransition::Joined(role), 1);
-        self.finish_change(tx, row, joined).await
+        let joined = vec![(user.clone(), MemberTransition::Joined(role))];
+        self.finish_change(tx, &row.id, joined, 1).await
     }
 
     /// Removes a member. Repeating the call has no effect.
@@ -88,6 +62,15 @@ impl Conversations {
         id: &ConversationId,
         user: &UserId,
     ) -> Result<ConversationRow> {
+        let row = self.find_existing(caller, id).await?;
+        let member = self.find_member(id, user).await?;
+        if !is_same_user(caller, user) {
+            authorize_removal(self.current_role(caller, id).await?, member.as_ref())?;
+        }
+        if member.is_none() {
+            return Ok(row);
+        }
+        require_not_direct(&row)?;
         retry_on_conflict!(self.remove_once(caller, id, user))
     }
 
@@ -103,25 +86,23 @@ impl Conversations {
         let member = member_rows::find_in(&mut tx, id, user).await?;
         if !is_same_user(caller, user) {
             let role = self.caller_role(&mut tx, caller, id).await?;
-            require_manager(role)?;
-            require_owner_for_owner_change(role, &[member.as_ref().map(|it| it.role)])?;
+            authorize_removal(role, member.as_ref())?;
         }
         let Some(member) = member else {
-            let unchanged = MembersDelta::unchanged(user, MemberTransition::Left);
-            return self.finish_change(tx, row, unchanged).await;
+            return Ok(row.without_version_bump());
         };
         require_not_direct(&row)?;
         member_rows::delete(&mut tx, id, user).await?;
-        let mut left = MembersDelta::single(user, MemberTransition::Left, -1);
+        let mut changed = vec![(user.clone(), MemberTransition::Left)];
         // This query reads all members, so it runs only if an owner leaves.
         if member.role == MemberRole::Owner
             && let Some(heir) = member_rows::find_next_owner(&mut tx, id).await?
         {
             member_rows::set_role(&mut tx, id, &heir.user_id, MemberRole::Owner).await?;
             let transition = MemberTransition::Present(MemberRole::Owner);
-            left.users.push((heir.user_id, transition));
+            changed.push((heir.user_id, transition));
         }
-        self.finish_change(tx, row, left).await
+        self.finish_change(tx, &row.id, changed, -1).await
     }
 
     /// Adds a member, changes a member's role, or mutes the conversation for a member until a time in ms.
@@ -137,10 +118,16 @@ impl Conversations {
             let text = "only the member or a service can mute a conversation for a member";
             return Err(Error::Forbidden(text.to_owned()));
         }
-        // Muting does not change membership, so it does not take the conversation lock.
-        let is_member = role.is_none() && self.find_member(id, user).await?.is_some();
-        if !(is_member && muted.is_some()) {
+        let row = self.find_existing(caller, id).await?;
+        let current = self.find_member(id, user).await?.map(|it| it.role);
+        let wanted = role.or(current).unwrap_or(MemberRole::Member);
+        if current != Some(wanted) {
+            require_not_direct(&row)?;
+            authorize_role(self.current_role(caller, id).await?, current, wanted)?;
             retry_on_conflict!(self.put_once(caller, id, user, role))?;
+        } else if !is_same_user(caller, user) {
+            // Only members may learn whether this user is a member.
+            self.current_role(caller, id).await?;
         }
         if let Some(until) = muted {
             let until = Some(Timestamp(until)).filter(|it| it.as_millis() > 0);
@@ -164,62 +151,56 @@ impl Conversations {
         let member = member_rows::find_in(&mut tx, id, user).await?;
         let current = member.as_ref().map(|it| it.role);
         let wanted = role.or(current).unwrap_or(MemberRole::Member);
-        if current != Some(wanted) {
-            require_not_direct(&row)?;
-            let own = self.caller_role(&mut tx, caller, id).await?;
-            require_manager(own)?;
-            require_owner_for_owner_change(own, &[current, Some(wanted)])?;
-        } else if !is_same_user(caller, user) {
-            // Only members may learn whether this user is a member.
-            self.caller_role(&mut tx, caller, id).await?;
+        if current == Some(wanted) {
+            return Ok(row.without_version_bump());
         }
-        let delta = match current {
+        require_not_direct(&row)?;
+        authorize_role(
+            self.caller_role(&mut tx, caller, id).await?,
+            current,
+            wanted,
+        )?;
+        let (transition, count_delta) = match current {
             None => {
                 let role = role_of_new_member(&row, wanted);
                 let new = (user.clone(), role);
                 member_rows::insert(&mut tx, &row, &[new], self.ctx.now()).await?;
-                MembersDelta::single(user, MemberTransition::Joined(role), 1)
+                (MemberTransition::Joined(role), 1)
             }
-            Some(role) if role != wanted => {
+            Some(role) => {
                 member_rows::set_role(&mut tx, id, user, wanted).await?;
                 let was_owner = role == MemberRole::Owner;
                 if was_owner && member_rows::find_next_owner(&mut tx, id).await?.is_some() {
                     let text = format!("{user} is the only owner; make another member owner first");
                     return Err(Error::InvalidRequest(text));
                 }
-                MembersDelta::single(user, MemberTransition::Present(wanted), 0)
+                (MemberTransition::Present(wanted), 0)
             }
-            Some(role) => MembersDelta::unchanged(user, MemberTransition::Present(role)),
         };
-        self.finish_change(tx, row, delta).await
+        let changed = vec![(user.clone(), transition)];
+        self.finish_change(tx, &row.id, changed, count_delta).await
     }
 
-    /// Commits the transaction if a row changed, and publishes the change in either case.
+    /// Commits the transaction and publishes the change.
     async fn finish_change(
         &self,
         mut tx: WriteTransaction,
-        mut row: ConversationRow,
-        delta: MembersDelta,
+        id: &ConversationId,
+        users: Vec<(UserId, MemberTransition)>,
+        count_delta: i64,
     ) -> Result<ConversationRow> {
-        let tx = match delta.count_delta {
-            Some(count_delta) => {
-                row = rows::adjust_member_count(&mut tx, &row.id, count_delta).await?;
-                Some(tx)
-            }
-            None => {
-                // The rollback undoes the increment of the lock.
-                row.members_version -= 1;
-                drop(tx);
-                None
-            }
-        };
+        let row = rows::adjust_member_count(&mut tx, id, count_delta).await?;
         let change = MembershipChange {
-            users: delta.users,
+            users,
             ..row.membership_change()
         };
-        self.commit_and_publish(tx, change).await?;
+        self.commit_and_publish(tx, &change).await?;
         Ok(row)
     }
+}
+
+fn does_not_exist(id: &ConversationId) -> Error {
+    Error::NotFound(format!("conversation {id} does not exist"))
 }
 
 /// A new member of an empty conversation becomes its owner.
@@ -228,6 +209,29 @@ const fn role_of_new_member(row: &ConversationRow, role: MemberRole) -> MemberRo
         0 => MemberRole::Owner,
         _ => role,
     }
+}
+
+/// Role with which the caller may join the conversation.
+fn role_of_joining(caller: &Caller, row: &ConversationRow) -> Result<MemberRole> {
+    let service = caller.role == Role::Service;
+    let role = match row.kind {
+        ConversationKind::Direct => None,
+        ConversationKind::Group => (service || row.open != 0).then_some(MemberRole::Member),
+        ConversationKind::Support => is_admin_or_service(caller).then_some(MemberRole::Admin),
+    };
+    role.ok_or_else(|| Error::Forbidden(join_refusal(row.kind).to_owned()))
+}
+
+/// Whether a caller with this role may remove this member.
+fn authorize_removal(role: MemberRole, member: Option<&MemberRow>) -> Result<()> {
+    require_manager(role)?;
+    require_owner_for_owner_change(role, &[member.map(|it| it.role)])
+}
+
+/// Whether a caller with this role may give a user another role.
+fn authorize_role(own: MemberRole, current: Option<MemberRole>, wanted: MemberRole) -> Result<()> {
+    require_manager(own)?;
+    require_owner_for_owner_change(own, &[current, Some(wanted)])
 }
 
 fn require_not_direct(row: &ConversationRow) -> Result<()> {

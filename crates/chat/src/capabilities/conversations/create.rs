@@ -3,7 +3,7 @@
 //! Invariant: of concurrent calls with the same pair or the same idempotency key, one creates the conversation and the
 //! others return it.
 
-use super::model::{ConversationDraft, MemberRole, MemberTransition, MembershipChange};
+use super::model::{ConversationDraft, MemberTransition, MembershipChange};
 use super::rows::{self, ConversationRow};
 use super::validate::validate_create;
 use super::{Conversations, CreateConversation, member_rows, retry_on_conflict};
@@ -49,9 +49,6 @@ impl Conversations {
             existing = rows::find_direct(&mut tx, pair).await?;
         }
         if let Some(row) = existing {
-            drop(tx);
-            let change = membership_change_of(&row, draft, |_| MemberTransition::Unchanged);
-            self.commit_and_publish(None, change).await?;
             return Ok(Some((row, false)));
         }
         let Some(row) = rows::insert(&mut tx, draft, now).await? else {
@@ -62,21 +59,13 @@ impl Conversations {
             return Err(Error::ConversationExists(draft.id.clone()));
         }
         member_rows::insert(&mut tx, &row, &draft.members, now).await?;
-        let change = membership_change_of(&row, draft, MemberTransition::Joined);
-        self.commit_and_publish(Some(tx), change).await?;
+        let joined = draft.members.iter();
+        let joined = joined.map(|(user, role)| (user.clone(), MemberTransition::Joined(*role)));
+        let change = MembershipChange {
+            users: joined.collect(),
+            ..row.membership_change()
+        };
+        self.commit_and_publish(tx, &change).await?;
         Ok(Some((row, true)))
-    }
-}
-
-fn membership_change_of(
-    row: &ConversationRow,
-    draft: &ConversationDraft,
-    transition: impl Fn(MemberRole) -> MemberTransition,
-) -> MembershipChange {
-    let users = draft.members.iter();
-    let users = users.map(|(user, role)| (user.clone(), transition(*role)));
-    MembershipChange {
-        users: users.collect(),
-        ..row.membership_change()
     }
 }

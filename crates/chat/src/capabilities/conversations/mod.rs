@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  change (create, update, change_members)          read (is_member, participants_at)
-//!    │ rows: one transaction                          │ store: cached answer of this epoch
-//!    │ outbox: keeps the change until it is published │ rows: if the store has none; cached if no member
+//!    │ rows and outbox entry: one transaction         │ store: cached answer of this epoch
+//!    │                                                │ rows: if the store has none; cached if no member
 //!    ▼                                                ▼       changed since the read
 //!  invalidate caches ─▶ unread counters ─▶ frames to nodes and users
 //! ```
@@ -17,8 +17,8 @@
 //!    owner.
 //! 4. The id of a deleted conversation is never used again. A deleted conversation has neither a row nor members from
 //!    the commit of its deletion on; its messages, which nobody can reach any more, are removed in the background.
-//! 5. Every call can be repeated: a change that is made already is not made again, and the caches are invalidated
-//!    again.
+//! 5. Every call can be repeated. A call that changes nothing takes no lock, raises no version and publishes nothing: a
+//!    committed change that is not published yet is in the outbox.
 
 pub mod keys;
 
@@ -33,7 +33,6 @@ mod membership_cache;
 mod model;
 mod operation_group;
 mod operations;
-mod outbox;
 mod participants;
 mod permissions;
 mod publish;
@@ -47,20 +46,20 @@ mod validate;
 use std::sync::Arc;
 
 use self::membership_cache::MembershipLoads;
-use self::outbox::MembershipOutbox;
 use self::participants::ParticipantCache;
 use crate::api::error::{Error, Result};
 use crate::context::ChatContext;
 use crate::database::{self, Database};
 use crate::ids::ConversationId;
+use crate::outbox::OutboxWorker;
 use crate::presence::Presence;
-use crate::retry_queue::RetryQueue;
 use crate::unread::Unread;
 
 pub(crate) use self::member_rows::MemberRow;
 pub(crate) use self::model::{
     LargeMembersChangedFrame, MAX_LISTED_PARTICIPANTS, MembersChangedFrame, MembershipChangedFrame,
 };
+pub(crate) use self::publish::outbox_subject;
 
 pub use self::model::{
     Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberChange,
@@ -86,8 +85,6 @@ pub struct Conversations {
     presence: Arc<Presence>,
     membership_loads: MembershipLoads,
     participant_cache: ParticipantCache,
-    outbox: MembershipOutbox,
-    unpublished_updates: RetryQueue<ConversationId>,
 }
 
 /// Repeats a transaction after a conflict with another one.
@@ -128,8 +125,6 @@ impl Conversations {
             presence,
             membership_loads: MembershipLoads::default(),
             participant_cache: ParticipantCache::default(),
-            outbox: MembershipOutbox::default(),
-            unpublished_updates: RetryQueue::default(),
         }
     }
 
@@ -145,6 +140,12 @@ impl Conversations {
             self.participant_cache.row_reads(),
         )
     }
+}
+
+/// Registers the kinds of outbox entries of this capability.
+pub(crate) fn register_outbox_kinds(conversations: &Arc<Conversations>, outbox: &mut OutboxWorker) {
+    outbox.register::<self::model::MembershipChange>(conversations);
+    outbox.register::<self::publish_update::UpdatedConversation>(conversations);
 }
 
 impl std::fmt::Debug for Conversations {

@@ -220,7 +220,8 @@ pub(super) fn format_active_mute(until: u64, now: Timestamp) -> Option<String> {
 }
 
 /// Effect of a change on one member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum MemberTransition {
     /// The user was not a member and is one now.
     Joined(MemberRole),
@@ -228,12 +229,11 @@ pub(super) enum MemberTransition {
     Present(MemberRole),
     /// The user is not a member any more.
     Left,
-    /// Unchanged or not known: only the caches of the user are invalidated.
-    Unchanged,
 }
 
-/// A change of the members of one conversation.
-#[derive(Debug, Clone)]
+/// A change of the members of one conversation. Entries of the outbox contain it as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct MembershipChange {
     pub(super) conversation: ConversationId,
     pub(super) members_version: u64,
@@ -260,7 +260,7 @@ pub(crate) struct LargeMembersChangedFrame {
 pub(crate) struct MembersChangedFrame {
     pub(crate) members_version: u64,
     pub(crate) deleted: bool,
-    /// Empty if the result of a change is not known: receivers must read the members again.
+    /// The members that the change concerns; of a large change the first ones.
     pub(crate) members: Vec<MemberChange>,
 }
 

@@ -5,6 +5,7 @@
 use super::Conversations;
 use super::member_rows::{self, MemberRow};
 use super::model::MemberRole;
+use super::rows::ConversationRow;
 use crate::api::caller::{Caller, Role};
 use crate::api::error::{Error, Result};
 use crate::database::WriteTransaction;
@@ -43,6 +44,15 @@ pub(super) fn require_manager(role: MemberRole) -> Result<()> {
     if role == MemberRole::Member {
         let text =
             "only owners and admins of a conversation can change the conversation or its members";
+        return Err(Error::Forbidden(text.to_owned()));
+    }
+    Ok(())
+}
+
+/// Rejects callers who are not owners of the conversation, which they want to delete.
+pub(super) fn require_owner(role: MemberRole) -> Result<()> {
+    if role != MemberRole::Owner {
+        let text = "only owners can delete a conversation";
         return Err(Error::Forbidden(text.to_owned()));
     }
     Ok(())
@@ -87,6 +97,29 @@ impl Conversations {
             return Ok(ConversationId::new(id)?);
         }
         self.require_member(caller, id).await
+    }
+
+    /// Reads a conversation that the caller wants to change.
+    pub(super) async fn find_existing(
+        &self,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Result<ConversationRow> {
+        let row = self.find_conversation(id).await?;
+        row.ok_or_else(|| conversation_not_found(caller, id))
+    }
+
+    /// Returns the caller's effective role, by the caller's present row.
+    pub(super) async fn current_role(
+        &self,
+        caller: &Caller,
+        id: &ConversationId,
+    ) -> Result<MemberRole> {
+        let own = match &caller.user {
+            Some(user) if !is_admin_or_service(caller) => self.find_member(id, user).await?,
+            _ => None,
+        };
+        effective_role(caller, id, own.as_ref())
     }
 
     /// Returns the caller's effective role, by the caller's row in the transaction.

@@ -10,12 +10,17 @@ const MAX_NAMED_USERS: usize = 100;
 
 impl Conversations {
     /// Publishes the change on the channel of large conversations. No node has cached the members before their first
-    /// version.
-    pub(super) async fn publish_large_change(&self, change: &MembershipChange) -> Result<()> {
+    /// version. If the change does not name every user whose membership changed at its version, the nodes read all members
+    /// again.
+    pub(super) async fn publish_large_change(
+        &self,
+        change: &MembershipChange,
+        names_all_users: bool,
+    ) -> Result<()> {
         if change.member_count <= self.unread.fanout_limit() || change.members_version <= 1 {
             return Ok(());
         }
-        let is_small = !change.deleted && change.users.len() <= MAX_NAMED_USERS;
+        let is_small = names_all_users && !change.deleted && change.users.len() <= MAX_NAMED_USERS;
         let users = change.users.iter().filter(|_| is_small);
         let body = LargeMembersChangedFrame {
             conversation_id: change.conversation.clone(),

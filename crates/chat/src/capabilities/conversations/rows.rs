@@ -67,6 +67,14 @@ impl ConversationRow {
         UserId::new(other).ok()
     }
 
+    /// The row as it is without the increment of the lock, which a rollback undoes.
+    pub(super) fn without_version_bump(self) -> Self {
+        Self {
+            members_version: self.members_version - 1,
+            ..self
+        }
+    }
+
     /// A change of members at the version of this row, which concerns no user yet.
     pub(super) fn membership_change(&self) -> MembershipChange {
         MembershipChange {

@@ -1,15 +1,15 @@
 //! Updates and deletes conversations.
 //!
-//! Invariant: the caller's role is read in the transaction that holds the lock of the conversation's row.
+//! Invariant: the caller's role is checked before the conversation's row is locked, and again in the transaction that
+//! holds the lock.
 
-use super::model::{ConversationPatch, MemberRole, MemberTransition, MembershipChange};
+use super::model::{ConversationPatch, MemberTransition, MembershipChange};
 use super::permissions::{self, conversation_not_found};
 use super::rows::{self, ConversationRow};
 use super::validate::validate_patch;
 use super::{Conversations, member_rows, retry_on_conflict};
 use crate::api::caller::Caller;
-use crate::api::error::{Error, Result};
-use crate::background::log_failure;
+use crate::api::error::Result;
 use crate::ids::ConversationId;
 
 impl Conversations {
@@ -20,13 +20,8 @@ impl Conversations {
         id: &ConversationId,
         patch: ConversationPatch,
     ) -> Result<ConversationRow> {
-        let row = self.find_conversation(id).await?;
-        let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
-        let own = match &caller.user {
-            Some(user) => self.find_member(id, user).await?,
-            None => None,
-        };
-        permissions::require_manager(permissions::effective_role(caller, id, own.as_ref())?)?;
+        let row = self.find_existing(caller, id).await?;
+        permissions::require_manager(self.current_role(caller, id).await?)?;
         validate_patch(row.kind, &patch)?;
         retry_on_conflict!(self.update_once(caller, id, &patch))
     }
@@ -43,18 +38,14 @@ impl Conversations {
         let row = rows::update_fields(&mut tx, id, patch).await?;
         let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
         permissions::require_manager(self.caller_role(&mut tx, caller, id).await?)?;
-        let retry_guard = self.unpublished_updates.guard([id.clone()]);
-        tx.commit().await?;
-        let published = self.publish_update(&row).await;
-        log_failure("publish an updated conversation", &published);
-        if published.is_ok() {
-            retry_guard.complete();
-        }
+        self.commit_and_publish_update(tx, &row).await?;
         Ok(row)
     }
 
     /// Deletes a conversation and notifies its members. Its messages are removed in the background.
     pub(super) async fn delete(&self, caller: &Caller, id: &ConversationId) -> Result<()> {
+        self.find_existing(caller, id).await?;
+        permissions::require_owner(self.current_role(caller, id).await?)?;
         retry_on_conflict!(self.delete_once(caller, id))
     }
 
@@ -62,10 +53,7 @@ impl Conversations {
         let mut tx = self.database.begin().await?;
         let row = rows::lock_and_bump_members_version(&mut tx, id).await?;
         let row = row.ok_or_else(|| conversation_not_found(caller, id))?;
-        if self.caller_role(&mut tx, caller, id).await? != MemberRole::Owner {
-            let text = "only owners can delete a conversation";
-            return Err(Error::Forbidden(text.to_owned()));
-        }
+        permissions::require_owner(self.caller_role(&mut tx, caller, id).await?)?;
         let users = member_rows::find_user_ids(&mut tx, id).await?.into_iter();
         rows::delete(&mut tx, id, self.ctx.now()).await?;
         let change = MembershipChange {
@@ -73,6 +61,6 @@ impl Conversations {
             users: users.map(|user| (user, MemberTransition::Left)).collect(),
             ..row.membership_change()
         };
-        self.commit_and_publish(Some(tx), change).await
+        self.commit_and_publish(tx, &change).await
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! 1. All functions run under the lock of the feed, so their events have one order.
-//! 2. A frame of an unknown kind is ignored. A frame of another version, or one that cannot be decoded, causes a resync.
+//! 2. A message is delivered only if the members are at least as new as its commit. Otherwise the members are read from
+//!    the rows first, so a removal whose frame is late or lost is delivered before the message.
+//! 3. A frame of an unknown kind is ignored. A frame of another version, or one that cannot be decoded, causes a resync.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,7 +13,7 @@ use super::conversation_feed::{ConversationFeed, FeedState};
 use super::model::ConversationEvent;
 use crate::bus::frame::{BusFrame, BusFrameKind};
 use crate::conversations::{MemberChange, MembersChangedFrame};
-use crate::messages::{decode_message_frame, decode_unpublished_frame};
+use crate::messages::{MessageFrameHeader, decode_message_frame};
 use crate::typing;
 use crate::unread::ReceiptChange;
 
@@ -39,7 +41,6 @@ impl ConversationFeed {
         let outcome = match kind {
             BusFrameKind::MessageCreated => self.apply_created(state, body),
             BusFrameKind::MessageChanged => self.apply_changed(state, body),
-            BusFrameKind::UnpublishedMessage => self.apply_unpublished(state, body),
             BusFrameKind::ConversationUpdated => self.apply_conversation_updated(state, body),
             BusFrameKind::Receipt => self.apply_receipt(body),
             BusFrameKind::MembersChanged => self.apply_members_changed(state, body),
@@ -53,8 +54,12 @@ impl ConversationFeed {
     }
 
     fn apply_created(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let (seq, rev, json) = decode_message_frame(body)?;
+        let (header, json) = decode_message_frame(body)?;
+        let MessageFrameHeader { seq, rev, .. } = header;
         let is_new = seq > state.delivered_through;
+        if is_new && header.members_version > state.members_version {
+            return Some(FrameOutcome::GapBefore);
+        }
         if is_new && (seq > state.delivered_through + 1 || state.revisions.has_gap_before(rev)) {
             return Some(FrameOutcome::GapBefore);
         }
@@ -70,16 +75,6 @@ impl ConversationFeed {
         Some(FrameOutcome::Handled)
     }
 
-    /// Applies a message that this node has committed and the store has not published. Without the store, changes of
-    /// members on other nodes do not arrive, so the members are read from the rows before the message is delivered.
-    fn apply_unpublished(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let (members_version, body) = decode_unpublished_frame(body)?;
-        match members_version > state.members_version {
-            true => Some(FrameOutcome::GapBefore),
-            false => self.apply_created(state, body),
-        }
-    }
-
     /// Delivers a message if it is the next one; drops any other message.
     pub(super) fn deliver_message(&self, state: &mut FeedState, seq: u64, rev: u64, json: &[u8]) {
         if seq == state.delivered_through + 1 {
@@ -91,7 +86,11 @@ impl ConversationFeed {
     }
 
     fn apply_changed(&self, state: &mut FeedState, body: &[u8]) -> Option<FrameOutcome> {
-        let (seq, rev, json) = decode_message_frame(body)?;
+        let (header, json) = decode_message_frame(body)?;
+        let MessageFrameHeader { seq, rev, .. } = header;
+        if header.members_version > state.members_version {
+            return Some(FrameOutcome::GapBefore);
+        }
         // If the message itself is not delivered yet, the resync delivers it in its current state.
         if seq > state.delivered_through || state.revisions.has_gap_before(rev) {
             return Some(FrameOutcome::GapBefore);

@@ -9,7 +9,8 @@
 //!
 //! applied, or APPLY_WAIT_TIMEOUT is over ──▶ reply to the senders; applying continues after a timeout
 //! applied, but a cache is missing        ──▶ refill_missing_caches
-//! error of the store or the database     ──▶ retry queue ──▶ apply_unapplied, every second
+//! store or database unavailable          ──▶ the watermark of the node stays ──▶ replay.rs
+//! rejected by the store                  ──▶ outbox
 //! error or timeout                       ──▶ the feeds of this node get the messages directly
 //! ```
 //!
@@ -18,44 +19,36 @@
 //!    script call writes list, frames and events; one update of the unread counters covers all members.
 //! 2. A message that the store has not published in time reaches the sockets of this node before its sender gets the
 //!    reply.
-//! 3. A sender receives the reply when the store has applied the message, or after [`APPLY_WAIT_TIMEOUT`]. The message
-//!    is committed in both cases. A store update that fails is added to the retry queue.
-
-use std::pin::pin;
-use std::time::Duration;
-
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+//! 3. A sender receives the reply when the store has applied the message, or after a timeout (`apply_reply.rs`). The message
+//!    is committed in both cases. The message stays in flight until it is applied, so a failed store update is
+//!    repeated.
 
 use super::Messages;
 use super::append::{AppendBatch, AppendReply, AppendStatus};
 use super::apply_queue::ApplyTurn;
+use super::apply_reply::{PendingReplies, reply_when_applied};
 use super::encode::{EncodedMessage, EventParticipants};
+use super::in_flight::InFlightMessage;
 use super::post_commit::ConversationCommit;
-use super::retry::PendingStoreUpdate;
 use super::rows::ConversationHead;
-use super::writer::{CommittedMessage, PendingReply, WrittenMessage};
-use crate::api::error::Result;
+use super::writer::{CommittedMessage, WrittenMessage};
+use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
+use crate::failpoint::failpoint;
 use crate::ids::ConversationId;
 use crate::unread::{self, SenderPosition};
-
-/// How long a reply waits for the store after the commit.
-const APPLY_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// New messages of one conversation and one commit, encoded for the store.
 struct EncodedCommit {
     encoded: Vec<EncodedMessage>,
     sender_positions: Vec<SenderPosition>,
+    in_flight: Vec<InFlightMessage>,
     /// State of the conversation after these messages.
     head: ConversationHead,
     /// Lowest store epoch that was seen before the messages were queued.
     epoch_before_write: u64,
 }
-
-/// Senders that wait for a reply, and their replies.
-type PendingReplies = Vec<(PendingReply, WrittenMessage)>;
 
 impl Messages {
     pub(super) async fn apply_commit(&self, group: ConversationCommit) {
@@ -79,24 +72,40 @@ impl Messages {
         turn: ApplyTurn,
         new: Vec<CommittedMessage>,
     ) {
-        let (new, replies) = self.encode_commit(new);
+        let (mut new, replies) = self.encode_commit(new);
+        let in_flight = std::mem::take(&mut new.in_flight);
+        failpoint!(self.ctx, "message.committed");
         let applying = self.append_and_count(conversation, &new, turn);
         let deliver = || self.deliver_locally(conversation, &new);
         let (applied, permits) = reply_when_applied(replies, applying, deliver).await;
         match applied {
-            Err(_) => self
-                .retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone())),
+            Err(error) => self.finish_unapplied(conversation, in_flight, error).await,
             Ok(it) if it.list_missing || it.participants_missing => {
                 let refill = self.refill_missing_caches(conversation, it, new.head.members_version);
                 log_failure(
                     "refill the caches of a conversation",
                     &Box::pin(refill).await,
                 );
+                complete(in_flight);
             }
-            Ok(_) => {}
+            Ok(_) => complete(in_flight),
         }
         drop(permits);
+    }
+
+    /// Handles messages that could not be applied. If the store is unavailable, they are dropped as unapplied, so the
+    /// watermark stays below them. If the store has rejected them, the outbox repeats it.
+    async fn finish_unapplied(
+        &self,
+        conversation: &ConversationId,
+        in_flight: Vec<InFlightMessage>,
+        error: Error,
+    ) {
+        let conversations = std::slice::from_ref(conversation);
+        let queued = self.queue_if_rejected(conversations, Err(error));
+        if Box::pin(queued).await.is_ok() {
+            complete(in_flight);
+        }
     }
 
     /// Passes messages that the store did not publish to the feeds of this node. When the store publishes them later, the
@@ -104,9 +113,8 @@ impl Messages {
     fn deliver_locally(&self, conversation: &ConversationId, new: &EncodedCommit) {
         let channel = self.ctx.keys().conversation_channel(conversation);
         for message in &new.encoded {
-            let frame = message.unpublished_frame(new.head.members_version);
             let bus = self.ctx.store().bus();
-            bus.deliver_locally(channel.as_str(), frame.into());
+            bus.deliver_locally(channel.as_str(), message.frame.clone().into());
         }
     }
 
@@ -115,6 +123,7 @@ impl Messages {
         let mut new = EncodedCommit {
             encoded: Vec::with_capacity(committed.len()),
             sender_positions: Vec::with_capacity(committed.len()),
+            in_flight: Vec::with_capacity(committed.len()),
             head: ConversationHead::default(),
             epoch_before_write: u64::MAX,
         };
@@ -123,10 +132,12 @@ impl Messages {
             row,
             is_duplicate,
             sender,
-            reply,
+            mut reply,
         } in committed
         {
-            let (encoded, message) = EncodedMessage::new(BusFrameKind::MessageCreated, row, layout);
+            let (kind, version) = (BusFrameKind::MessageCreated, sender.members_version);
+            let (encoded, message) = EncodedMessage::new(kind, row, version, layout);
+            new.in_flight.extend(reply.state.in_flight.take());
             new.sender_positions.push(SenderPosition {
                 user: encoded.sender.clone(),
                 seq: encoded.seq,
@@ -179,17 +190,24 @@ impl Messages {
         let append = async {
             turn.wait().await;
             let appended = call.run::<AppendReply>(&store).await;
+            failpoint!(self.ctx, "message.appended");
             drop(turn);
             appended
         };
-        let count = self.update_unread_counters(conversation, new, &participants);
+        let count = async {
+            failpoint!(self.ctx, "message.counting");
+            let count = self.update_unread_counters(conversation, new, &participants);
+            count.await
+        };
         let (appended, counted) = tokio::join!(append, count);
-        log_failure("update unread counters", &counted);
+        failpoint!(self.ctx, "message.counted");
         let appended = appended?;
         if appended.status != AppendStatus::Applied {
-            let rest = self.apply_missing(conversation, appended.status, appended.applied_seq);
+            let (status, applied_seq) = (appended.status, appended.applied_seq);
+            let rest = self.apply_missing(conversation, status, applied_seq, None);
             Box::pin(rest).await?;
         }
+        counted?;
         Ok(appended)
     }
 
@@ -240,7 +258,9 @@ impl Messages {
         duplicates: Vec<CommittedMessage>,
     ) {
         let mut replies = Vec::with_capacity(duplicates.len());
-        for duplicate in duplicates {
+        let mut in_flight = Vec::with_capacity(duplicates.len());
+        for mut duplicate in duplicates {
+            in_flight.extend(duplicate.reply.state.in_flight.take());
             if duplicate.reply.state.counted_by_rate_limit {
                 self.refund_rate_limit(&duplicate.row.sender_id).await;
             }
@@ -248,34 +268,17 @@ impl Messages {
         }
         let (applied, permits) =
             reply_when_applied(replies, self.apply_unapplied(conversation), || {}).await;
-        if applied.is_err() {
-            self.retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
+        match applied {
+            Ok(()) => complete(in_flight),
+            Err(error) => self.finish_unapplied(conversation, in_flight, error).await,
         }
         drop(permits);
     }
 }
 
-/// Waits for the store or the timeout, then replies to all senders. Calls `if_not_applied` before the replies, if the
-/// store has not applied the messages by then. Their in-flight permits are released when the
-/// returned value is dropped.
-async fn reply_when_applied<T>(
-    replies: PendingReplies,
-    applying: impl Future<Output = Result<T>>,
-    if_not_applied: impl FnOnce(),
-) -> (Result<T>, Vec<Option<OwnedSemaphorePermit>>) {
-    let mut applying = pin!(applying);
-    let in_time = timeout(APPLY_WAIT_TIMEOUT, applying.as_mut()).await;
-    if !matches!(in_time, Ok(Ok(_))) {
-        if_not_applied();
+/// The messages are applied.
+fn complete(in_flight: Vec<InFlightMessage>) {
+    for message in in_flight {
+        message.complete();
     }
-    let replies = replies.into_iter();
-    let permits = replies.map(|(reply, written)| reply.send(Ok(written)));
-    let permits = permits.collect();
-    let applied = match in_time {
-        Ok(applied) => applied,
-        Err(_) => applying.await,
-    };
-    log_failure("apply messages", &applied);
-    (applied, permits)
 }

@@ -4,7 +4,7 @@
 //! 1. A change is made under a lock on the conversation row and gets its own revision. The recent list and the nodes
 //!    identify the change by this revision.
 //! 2. A change is acknowledged only after the recent list contains it or is deleted. If the store did not accept the
-//!    change, the call fails, and the background task retries the store update.
+//!    change, the call fails, and the outbox publishes the change later.
 //! 3. A deleted message keeps its row and its `seq`, without content. Edits and deletes do not change mentions: a user
 //!    who was mentioned when the message was sent stays mentioned until the user has read the message.
 
@@ -14,7 +14,7 @@ use super::append::AppendStatus;
 use super::encode::EncodedMessage;
 use super::history::message_not_found;
 use super::message_row::MessageRow;
-use super::retry::PendingStoreUpdate;
+use super::outbox_entries::ChangedMessage;
 use super::rows::{self, EditedColumns};
 use super::scripts::PUBLISH_CHANGE;
 use super::validate::ValidatedContent;
@@ -25,10 +25,20 @@ use crate::bus::frame::BusFrameKind;
 use crate::clock::Timestamp;
 use crate::conversations::MemberRole;
 use crate::database::WriteTransaction;
+use crate::failpoint::failpoint;
 use crate::ids::ConversationId;
+use crate::outbox::{self, OutboxEntry};
 
 /// Attempts to publish a change while earlier messages are missing.
 const MAX_PUBLISH_ATTEMPTS: usize = 4;
+
+/// A committed change.
+struct CommittedChange {
+    row: MessageRow,
+    members_version: u64,
+    /// `None` if the row did not change.
+    entry: Option<OutboxEntry>,
+}
 
 /// Change of a message row.
 enum RowChange {
@@ -75,22 +85,31 @@ impl Messages {
         seq: u64,
         change: RowChange,
     ) -> Result<Message> {
+        if caller.role == Role::User {
+            // Checked again under the lock of the row.
+            let user = caller.require_user()?;
+            let member = self.conversations.find_member(conversation, user).await?;
+            member.ok_or_else(|| Error::NotAMember(conversation.clone()))?;
+        }
         let (this, caller, conversation) = (Arc::clone(self), caller.clone(), conversation.clone());
         self.run_detached(async move {
-            let changed = this.change_row(&caller, &conversation, seq, change).await;
-            if matches!(changed, Err(Error::DatabaseUnavailable(_))) {
-                // The commit may have succeeded and only its reply is lost. Then the change must still be published.
-                this.retry_queue.push(PendingStoreUpdate::UnpublishedChange(
-                    conversation.clone(),
-                    seq,
-                ));
-            }
-            let row = changed?;
-            if let Err(error) = this.publish_change(&conversation, row.clone()).await {
-                this.retry_queue
-                    .push(PendingStoreUpdate::UnpublishedChange(conversation, seq));
+            let changed = this.change_row(&caller, &conversation, seq, change).await?;
+            let CommittedChange {
+                row,
+                members_version,
+                entry,
+            } = changed;
+            // A message that was deleted before is published already, or its entry is in the outbox.
+            let Some(entry) = entry else {
+                return Ok(row.into_message());
+            };
+            failpoint!(this.ctx, "change.committed");
+            let published = this.publish_change(&conversation, row.clone(), members_version);
+            if let Err(error) = published.await {
                 return Err(Error::CommittedNotPublished(Box::new(error)));
             }
+            failpoint!(this.ctx, "change.published");
+            entry.acknowledge(&this.database);
             Ok(row.into_message())
         })
         .await
@@ -102,19 +121,25 @@ impl Messages {
         conversation: &ConversationId,
         seq: u64,
         change: RowChange,
-    ) -> Result<MessageRow> {
+    ) -> Result<CommittedChange> {
         let now = self.ctx.now();
         let mut tx = self.database.begin().await?;
-        let rev = rows::lock_and_bump_rev(&mut tx, conversation).await?;
+        let locked = rows::lock_and_bump_rev(&mut tx, conversation).await?;
         let may_all = may_change_any_message(&mut tx, caller, conversation).await?;
-        let rev = rev.ok_or_else(|| message_not_found(seq))?;
+        let (rev, members_version) = locked.ok_or_else(|| message_not_found(seq))?;
         let row = rows::find_one(&mut tx, conversation, seq).await?;
         let row = row.ok_or_else(|| message_not_found(seq))?;
         if !may_all {
             self.require_sender_in_edit_window(caller, &row, now)?;
         }
         let row = match change {
-            RowChange::Delete if row.deleted_at.is_some() => return Ok(row),
+            RowChange::Delete if row.deleted_at.is_some() => {
+                return Ok(CommittedChange {
+                    row,
+                    members_version,
+                    entry: None,
+                });
+            }
             RowChange::Delete => rows::delete(&mut tx, conversation, seq, now, rev).await?,
             RowChange::Edit(_) if row.deleted_at.is_some() => {
                 return Err(Error::MessageDeleted(seq));
@@ -130,8 +155,17 @@ impl Messages {
                 rows::edit(&mut tx, conversation, seq, &edited).await?
             }
         };
+        let changed = ChangedMessage {
+            conversation: conversation.clone(),
+            seq,
+        };
+        let entry = outbox::insert(&mut tx, now, &changed).await?;
         tx.commit().await?;
-        Ok(row)
+        Ok(CommittedChange {
+            row,
+            members_version,
+            entry: Some(entry),
+        })
     }
 
     fn merge_edit(&self, row: &MessageRow, edit: MessageEdit) -> Result<ValidatedContent> {
@@ -167,10 +201,12 @@ impl Messages {
         &self,
         conversation: &ConversationId,
         row: MessageRow,
+        members_version: u64,
     ) -> Result<()> {
-        let message = self.encode_change(row);
+        let (kind, layout) = (BusFrameKind::MessageChanged, self.recent_list_layout());
+        let (message, _) = EncodedMessage::new(kind, row, members_version, layout);
         for _ in 0..MAX_PUBLISH_ATTEMPTS {
-            let publish = self.run_publish_change(conversation, &message, false);
+            let publish = self.run_publish_change(conversation, &message);
             if publish.await? == AppendStatus::Applied {
                 return Ok(());
             }
@@ -180,26 +216,10 @@ impl Messages {
         Ok(())
     }
 
-    /// Does the same, but only if the recent list still contains an older version of the message.
-    pub(super) async fn publish_change_if_list_is_stale(
-        &self,
-        conversation: &ConversationId,
-        row: MessageRow,
-    ) -> Result<()> {
-        let message = self.encode_change(row);
-        let publish = self.run_publish_change(conversation, &message, true);
-        publish.await.map(drop)
-    }
-
-    fn encode_change(&self, row: MessageRow) -> EncodedMessage {
-        EncodedMessage::new(BusFrameKind::MessageChanged, row, self.recent_list_layout()).0
-    }
-
     async fn run_publish_change(
         &self,
         conversation: &ConversationId,
         message: &EncodedMessage,
-        only_if_list_is_stale: bool,
     ) -> Result<AppendStatus> {
         let keys = self.ctx.keys();
         let call = PUBLISH_CHANGE
@@ -214,8 +234,7 @@ impl Messages {
             .arg(&message.list_entry_suffix)
             .arg(self.watermark_ttl_ms())
             .arg(self.ctx.store().bus().publish_command())
-            .arg(keys.conversation_channel(conversation))
-            .arg(u8::from(only_if_list_is_stale));
+            .arg(keys.conversation_channel(conversation));
         Ok(call.run(&self.ctx.store().idempotent()).await?)
     }
 }

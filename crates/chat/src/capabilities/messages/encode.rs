@@ -14,10 +14,9 @@ use crate::bus::frame::{self, BusFrameKind};
 use crate::ids::{ConversationId, UserId};
 use crate::keys::RecentLayout;
 
-/// Length of the header of a message frame: version, kind, `seq`, `rev`. The JSON of the message follows.
-pub(super) const MESSAGE_FRAME_HEADER_LEN: usize = FRAME_HEADER_LEN + 16;
-/// Length of the header of every frame: version, kind.
-const FRAME_HEADER_LEN: usize = 2;
+/// Length of the header of a message frame: version, kind, `seq`, `rev`, `members_version`. The JSON of the message
+/// follows.
+pub(super) const MESSAGE_FRAME_HEADER_LEN: usize = 2 + 24;
 /// Typical JSON size of a message without its text, in bytes.
 const JSON_OVERHEAD_BYTES: usize = 320;
 
@@ -45,10 +44,12 @@ struct MessageCreatedEvent<'a> {
 }
 
 impl EncodedMessage {
-    /// Encodes a row for the scripts, with a frame of this kind, and for clients.
+    /// Encodes a row for the scripts, with a frame of this kind and the `members_version` of the conversation, and for
+    /// clients.
     pub(super) fn new(
         kind: BusFrameKind,
         row: MessageRow,
+        members_version: u64,
         layout: RecentLayout,
     ) -> (Self, Message) {
         let (sender_role, created_at) = (row.sender_role.clone(), row.created_at);
@@ -57,6 +58,7 @@ impl EncodedMessage {
         let mut frame = frame::start_frame(kind, MESSAGE_FRAME_HEADER_LEN + json_len);
         frame.extend(message.seq.to_be_bytes());
         frame.extend(message.rev.to_be_bytes());
+        frame.extend(members_version.to_be_bytes());
         serde_json::to_writer(&mut frame, &message).expect("strings and numbers serialize to JSON");
         let encoded = Self {
             seq: message.seq,
@@ -68,15 +70,6 @@ impl EncodedMessage {
             event_prefix: event_prefix(&message),
         };
         (encoded, message)
-    }
-
-    /// Returns the frame for the feeds of this node, with the `members_version` of the conversation at the commit.
-    pub(super) fn unpublished_frame(&self, members_version: u64) -> Vec<u8> {
-        let message = &self.frame[FRAME_HEADER_LEN..];
-        let mut frame = frame::start_frame(BusFrameKind::UnpublishedMessage, 8 + message.len());
-        frame.extend(members_version.to_be_bytes());
-        frame.extend(message);
-        frame
     }
 
     /// Returns the complete recent list entry.
@@ -133,15 +126,27 @@ impl EventParticipants {
     }
 }
 
-/// Splits the body of an unpublished message into the `members_version` and the body of a message frame.
-pub(crate) fn decode_unpublished_frame(body: &[u8]) -> Option<(u64, &[u8])> {
-    let (members_version, body) = body.split_first_chunk()?;
-    Some((u64::from_be_bytes(*members_version), body))
+/// Header of a message frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageFrameHeader {
+    /// Number of the message in its conversation.
+    pub seq: u64,
+    /// Revision of the conversation when the message was created or changed last.
+    pub rev: u64,
+    /// `members_version` of the conversation when the message was committed or read. A node that knows an older one reads
+    /// the members again before it delivers the message.
+    pub members_version: u64,
 }
 
-/// Splits the body of a message frame into `seq`, `rev` and the JSON of the message. `None` if the body is too short.
-pub fn decode_message_frame(body: &[u8]) -> Option<(u64, u64, &[u8])> {
+/// Splits the body of a message frame into its header and the JSON of the message. `None` if the body is too short.
+pub fn decode_message_frame(body: &[u8]) -> Option<(MessageFrameHeader, &[u8])> {
     let (seq, rest) = body.split_first_chunk()?;
-    let (rev, json) = rest.split_first_chunk()?;
-    Some((u64::from_be_bytes(*seq), u64::from_be_bytes(*rev), json))
+    let (rev, rest) = rest.split_first_chunk()?;
+    let (members_version, json) = rest.split_first_chunk()?;
+    let header = MessageFrameHeader {
+        seq: u64::from_be_bytes(*seq),
+        rev: u64::from_be_bytes(*rev),
+        members_version: u64::from_be_bytes(*members_version),
+    };
+    Some((header, json))
 }

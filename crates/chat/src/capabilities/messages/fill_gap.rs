@@ -20,12 +20,12 @@ use super::rows::{self, ConversationHead, HeadAndRows, RECENT_LIST_LEN};
 use crate::api::error::Result;
 use crate::background::log_failure;
 use crate::bus::frame::BusFrameKind;
-use crate::clock::duration_millis;
+use crate::clock::Timestamp;
 use crate::conversations::MAX_LISTED_PARTICIPANTS;
 use crate::ids::ConversationId;
 
 /// Age from which a message is assumed to be applied, or is too old to be published. It is longer than any send takes.
-const ASSUMED_APPLIED_AFTER: Duration = Duration::from_secs(60);
+pub(super) const ASSUMED_APPLIED_AFTER: Duration = Duration::from_secs(60);
 /// Attempts without progress after which gap filling stops.
 const MAX_STALLED_ATTEMPTS: u32 = 5;
 
@@ -33,7 +33,7 @@ impl Messages {
     /// Applies all messages of a conversation that are committed and not applied.
     pub async fn apply_unapplied(&self, conversation: &ConversationId) -> Result<()> {
         let applied_seq = self.applied_seq(conversation).await?;
-        self.apply_after(conversation, applied_seq).await
+        self.apply_after(conversation, applied_seq, None).await
     }
 
     /// Highest applied `seq` of a conversation, `None` if it is cold.
@@ -52,31 +52,37 @@ impl Messages {
         let epoch = self.ctx.store_epoch().to_string();
         let mut pipe = pipe();
         for conversation in conversations {
-            pipe.cmd("GET")
+            // GET fails if the key has a foreign type; MGET returns nil for it.
+            pipe.cmd("MGET")
                 .arg(self.ctx.keys().apply_watermark(conversation));
         }
         let mut store = self.ctx.store().clone();
-        let values: Vec<Option<String>> = pipe.query_async(&mut store).await?;
+        let values: Vec<(Option<String>,)> = pipe.query_async(&mut store).await?;
         let applied_seq = |watermark: &str| {
             let (seq, rest) = watermark.split_once('|')?;
             let (watermark_epoch, _) = rest.split_once('|')?;
             seq.parse().ok().filter(|_| watermark_epoch == epoch)
         };
-        let watermarks = values.iter().map(|it| it.as_deref().and_then(applied_seq));
+        let watermarks = values
+            .iter()
+            .map(|(it,)| it.as_deref().and_then(applied_seq));
         Ok(watermarks.collect())
     }
 
-    /// Applies the messages after the highest applied `seq`; `None` means that the conversation is cold.
+    /// Applies the messages after the highest applied `seq`; `None` means that the conversation is cold. The messages of a
+    /// cold conversation are applied from `unapplied_since` on, at least those of the last minute.
     pub(super) async fn apply_after(
         &self,
         conversation: &ConversationId,
         applied_seq: Option<u64>,
+        unapplied_since: Option<Timestamp>,
     ) -> Result<()> {
         let (status, applied_seq) = match applied_seq {
             Some(seq) => (AppendStatus::Gap, seq),
             None => (AppendStatus::Cold, 0),
         };
-        self.apply_missing(conversation, status, applied_seq).await
+        self.apply_missing(conversation, status, applied_seq, unapplied_since)
+            .await
     }
 
     /// Applies the messages that an append found missing.
@@ -85,11 +91,15 @@ impl Messages {
         conversation: &ConversationId,
         mut status: AppendStatus,
         mut applied_seq: u64,
+        unapplied_since: Option<Timestamp>,
     ) -> Result<()> {
         let mut stalled_attempts = 0;
         while status != AppendStatus::Applied {
             let (read, assumed_applied_seq) = match status {
-                AppendStatus::Cold => self.read_possibly_unapplied(conversation).await?,
+                AppendStatus::Cold => {
+                    self.read_possibly_unapplied(conversation, unapplied_since)
+                        .await?
+                }
                 _ => (self.read_rows_after(conversation, applied_seq).await?, None),
             };
             // The conversation was deleted with its messages.
@@ -127,10 +137,10 @@ impl Messages {
         rows: Vec<MessageRow>,
         assumed_applied_seq: Option<u64>,
     ) -> Result<AppendReply> {
-        let layout = self.recent_list_layout();
+        let (kind, layout) = (BusFrameKind::MessageCreated, self.recent_list_layout());
         let messages: Vec<_> = rows
             .into_iter()
-            .map(|row| EncodedMessage::new(BusFrameKind::MessageCreated, row, layout).0)
+            .map(|row| EncodedMessage::new(kind, row, head.members_version, layout).0)
             .collect();
         let participants = self.event_participants(conversation, &head).await?;
         let batch = AppendBatch {
@@ -145,20 +155,16 @@ impl Messages {
         let appended = call.run(&self.ctx.store().idempotent()).await?;
         // A node that dies before it applies messages has not counted them either.
         if let Some(last) = messages.last() {
-            let limit = self.unread.fanout_limit();
-            let counted = match &participants {
-                EventParticipants::Listed(users) if users.len() as u64 <= limit => {
-                    self.unread.reconcile_members(conversation, users).await
-                }
-                _ => {
-                    let newest = (last.seq, head.members_version);
-                    let notify = self
-                        .unread
-                        .notify_large_conversation(conversation, newest, None);
-                    notify.await
-                }
-            };
-            log_failure("update unread counters", &counted);
+            let conversations = std::slice::from_ref(conversation);
+            self.unread
+                .update_conversations_from_rows(conversations)
+                .await?;
+            let newest = (last.seq, head.members_version);
+            let members = usize::try_from(head.member_count).ok();
+            let notify = self
+                .unread
+                .notify_large_conversation(conversation, newest, members);
+            log_failure("notify a large conversation", &notify.await);
         }
         Ok(appended)
     }
@@ -191,9 +197,11 @@ impl Messages {
     async fn read_possibly_unapplied(
         &self,
         conversation: &ConversationId,
+        unapplied_since: Option<Timestamp>,
     ) -> Result<(Option<HeadAndRows>, Option<u64>)> {
-        let now = self.ctx.now().as_millis();
-        let settled_before = now.saturating_sub(duration_millis(ASSUMED_APPLIED_AFTER));
+        let settled_before = self.ctx.now().saturating_sub(ASSUMED_APPLIED_AFTER);
+        let settled_before = unapplied_since.map_or(settled_before, |it| it.min(settled_before));
+        let settled_before = settled_before.as_millis();
         let Some(mut read) = rows::find_newest(&self.database, conversation).await? else {
             return Ok((None, None));
         };

@@ -4,7 +4,6 @@
 //! 1. A deleted message is returned without its content and metadata.
 
 use crate::clock::Timestamp;
-use crate::database::from_db_integer;
 use crate::ids::{ConversationId, UserId};
 
 use super::Message;
@@ -41,13 +40,6 @@ pub(crate) struct MessageRow {
 }
 
 impl MessageRow {
-    /// Time of the last edit or of the deletion in ms, 0 if the message is unchanged.
-    pub fn changed_at(&self) -> u64 {
-        self.deleted_at
-            .or(self.edited_at)
-            .map_or(0, from_db_integer)
-    }
-
     /// Converts the row into a message as clients receive it.
     pub fn into_message(self) -> Message {
         let deleted = self.deleted_at.is_some();

@@ -9,8 +9,8 @@
 //!    answers.
 //! 4. Every call can be cancelled at any await point. Work that follows a commit runs on its own task and is not
 //!    cancelled.
-//! 5. If a node dies after a commit and before the apply step, the next message of the conversation applies the missing
-//!    ones first. If no message follows, another node finds them during recovery (`recover.rs`).
+//! 5. If a node dies after a commit and before the apply step, or if the store is unavailable, the messages are replayed
+//!    from the watermark of the node (`replay.rs`). Edits and deletes have an outbox entry.
 
 pub mod keys;
 pub mod writer;
@@ -18,40 +18,44 @@ pub mod writer;
 mod append;
 mod apply;
 mod apply_queue;
+mod apply_reply;
 mod edit;
 mod encode;
 mod fill_gap;
 mod history;
+mod in_flight;
 mod message_row;
 mod missed;
 mod model;
 mod operation_group;
 mod operations;
+mod outbox_entries;
 mod post_commit;
 mod recent_list;
-mod recover;
-mod retry;
+mod replay;
 mod rows;
 mod scripts;
 mod send;
 mod validate;
 mod visibility;
+mod watermark_rows;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use self::in_flight::InFlightMessages;
+use self::outbox_entries::{ChangedMessage, UnappliedConversation};
 use self::post_commit::PostCommitApplier;
 use self::recent_list::NewestMessages;
-use self::recover::RecoveryState;
-use self::retry::PendingStoreUpdate;
+use self::replay::ReplayState;
 use self::visibility::VisibilityCache;
 use self::writer::MessageWriter;
 use crate::api::error::Result;
-use crate::background::{BackgroundTask, BackgroundTasks};
+use crate::background::{BackgroundTask, BackgroundTasks, log_failure};
 use crate::context::ChatContext;
 use crate::conversations::Conversations;
 use crate::database::Database;
@@ -59,13 +63,12 @@ use crate::ids::ConversationId;
 use crate::limits::RateLimiter;
 use crate::nodes::LocalNode;
 use crate::options::MessageOptions;
-use crate::retry_queue::RetryQueue;
+use crate::outbox::OutboxWorker;
 use crate::single_flight::SingleFlight;
 use crate::typing::Typing;
 use crate::unread::Unread;
 
-pub use self::encode::decode_message_frame;
-pub(crate) use self::encode::decode_unpublished_frame;
+pub use self::encode::{MessageFrameHeader, decode_message_frame};
 pub(crate) use self::message_row::MessageRow;
 pub use self::model::{
     HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
@@ -76,7 +79,7 @@ pub use self::operations::{
     SendMessage,
 };
 
-/// Interval of the retry task and the recovery task.
+/// Interval of the replays.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of sends and edits in progress on this node. Further callers wait for a permit.
 const MAX_IN_FLIGHT: u32 = 4_096;
@@ -93,7 +96,7 @@ pub struct MessageDependencies {
     pub limits: RateLimiter,
     /// Ends the typing indicator of a sender.
     pub typing: Arc<Typing>,
-    /// Reports how many dead nodes this node has claimed.
+    /// Tells which nodes are dead.
     pub nodes: Arc<LocalNode>,
 }
 
@@ -110,8 +113,10 @@ pub struct Messages {
     writer: MessageWriter,
     newest_loads: SingleFlight<ConversationId, Arc<NewestMessages>>,
     visibility: VisibilityCache,
-    retry_queue: RetryQueue<PendingStoreUpdate>,
-    recovery_state: Mutex<RecoveryState>,
+    in_flight: InFlightMessages,
+    /// A message was sent since the watermark was written.
+    sent_since_write: AtomicBool,
+    replay_state: Mutex<ReplayState>,
     in_flight_permits: Arc<Semaphore>,
     recent_list_misses: AtomicU64,
 }
@@ -136,8 +141,9 @@ impl Messages {
             typing: dependencies.typing,
             nodes: dependencies.nodes,
             newest_loads: SingleFlight::new(MAX_SHARED_LOADS),
-            retry_queue: RetryQueue::default(),
-            recovery_state: Mutex::default(),
+            in_flight: InFlightMessages::new(ctx.now()),
+            sent_since_write: AtomicBool::new(false),
+            replay_state: Mutex::default(),
             in_flight_permits: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
             recent_list_misses: AtomicU64::new(0),
             options,
@@ -152,14 +158,14 @@ impl Messages {
         self.recent_list_misses.load(Ordering::Relaxed)
     }
 
-    /// Starts the retry task and the recovery task.
+    /// Starts the replays.
     pub fn start_background_tasks(self: &Arc<Self>) -> BackgroundTasks {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,
                 BACKGROUND_INTERVAL,
-                "retry store updates of messages",
-                |it| async move { it.retry_pending().await },
+                "replay messages that were not applied",
+                |it| async move { it.catch_up().await },
             ),
             BackgroundTask::spawn_periodic(
                 self,
@@ -170,10 +176,12 @@ impl Messages {
         ])
     }
 
-    /// Waits for all in-flight sends and edits, then stops the writer. No message may be sent afterwards.
+    /// Waits for all in-flight sends and edits, stops the writer and replays messages that were not applied. No message
+    /// may be sent afterwards.
     pub async fn stop(&self) {
         drop(self.in_flight_permits.acquire_many(MAX_IN_FLIGHT).await);
         self.writer.stop().await;
+        log_failure("write the last watermark", &self.finish().await);
     }
 
     /// Runs work on its own task and waits for the result. Once the task has an in-flight permit, it is not cancelled
@@ -197,6 +205,12 @@ impl Messages {
             },
         }
     }
+}
+
+/// Registers the kinds of outbox entries of this capability.
+pub(crate) fn register_outbox_kinds(messages: &Arc<Messages>, outbox: &mut OutboxWorker) {
+    outbox.register::<ChangedMessage>(messages);
+    outbox.register::<UnappliedConversation>(messages);
 }
 
 impl std::fmt::Debug for Messages {

@@ -11,7 +11,6 @@ use tokio::runtime::Handle;
 
 use super::Messages;
 use super::apply_queue::{ApplyQueue, ApplyTurn};
-use super::retry::PendingStoreUpdate;
 use super::writer::{CommitObserver, CommittedMessage};
 use crate::ids::ConversationId;
 
@@ -67,13 +66,5 @@ impl CommitObserver for PostCommitApplier {
                 tokio::spawn(async move { messages.apply_commit(group).await });
             }
         });
-    }
-
-    fn on_commit_unknown(&self, conversation: &ConversationId) {
-        if let Some(messages) = self.messages.upgrade() {
-            messages
-                .retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
-        }
     }
 }

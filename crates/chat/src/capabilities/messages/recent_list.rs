@@ -156,7 +156,7 @@ impl Messages {
                 }
                 Ok(InstallStatus::Stale) => {}
                 Ok(InstallStatus::Cold) => {
-                    let applied = self.apply_after(conversation, None).await;
+                    let applied = self.apply_after(conversation, None, None).await;
                     if applied.is_err() {
                         log_failure("install the recent list", &applied);
                         break;
@@ -174,17 +174,18 @@ impl Messages {
 
     /// Returns the messages, and the entries of the list, newest first.
     fn encode_list_entries(&self, read: HeadAndRows) -> (NewestMessages, Vec<Vec<u8>>) {
-        let layout = self.recent_list_layout();
+        let (kind, layout) = (BusFrameKind::MessageCreated, self.recent_list_layout());
+        let head = read.head;
         let (mut messages, mut entries) = (Vec::new(), Vec::new());
         for row in read.rows {
-            let (encoded, message) = EncodedMessage::new(BusFrameKind::MessageCreated, row, layout);
+            let (encoded, message) = EncodedMessage::new(kind, row, head.members_version, layout);
             entries.push(encoded.list_entry());
             messages.push(message);
         }
         entries.reverse();
         let newest = NewestMessages {
-            last_seq: read.head.last_seq,
-            rev: read.head.rev,
+            last_seq: head.last_seq,
+            rev: head.rev,
             messages,
         };
         (newest, entries)

@@ -20,8 +20,6 @@ use crate::keys::UnknownName;
 
 /// Maximum rows per statement, equal to the length of the recent list.
 pub(super) const RECENT_LIST_LEN: u64 = 100;
-/// Conversations or users per statement of the recovery.
-const RECOVERY_PAGE_SIZE: i64 = 500;
 
 /// State of a conversation row when its messages were read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,26 +79,8 @@ const SELECT_LAST_UNCHANGED_REV: &str = "
 const SELECT_VISIBILITY: &str = "
     SELECT history, (SELECT joined_seq FROM members WHERE conversation_id = $1 AND user_id = $2)
     FROM conversations WHERE id = $1";
-const SELECT_ACTIVE_CONVERSATIONS: &str = "
-    SELECT id, last_seq FROM conversations
-    WHERE id IN (SELECT conversation_id FROM messages WHERE id >= $1 AND id < $2) AND id > $3
-    ORDER BY id LIMIT $4";
-const SELECT_ACTIVE_MEMBERS: &str = "
-    SELECT DISTINCT user_id FROM members
-    WHERE conversation_id IN (
-        SELECT id FROM conversations WHERE member_count <= $1
-            AND id IN (SELECT conversation_id FROM messages WHERE id >= $2 AND id < $3)) AND user_id > $4
-    ORDER BY user_id LIMIT $5";
-const SELECT_CHANGED_IN_PERIOD: &str = concat!(
-    "SELECT ",
-    message_columns!(),
-    " FROM messages
-    WHERE (COALESCE(deleted_at, edited_at), id) > ($1, $2) AND COALESCE(deleted_at, edited_at) < $3
-        AND (edited_at IS NOT NULL OR deleted_at IS NOT NULL)
-        AND conversation_id NOT IN (SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL)
-    ORDER BY COALESCE(deleted_at, edited_at), id LIMIT $4"
-);
-const BUMP_REV: &str = "UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev";
+const BUMP_REV: &str = "
+    UPDATE conversations SET rev = rev + 1 WHERE id = $1 RETURNING rev, members_version";
 const SELECT_ONE: &str = concat!(
     "SELECT ",
     message_columns!(),
@@ -269,86 +249,19 @@ pub(super) async fn find_visibility(
     )))
 }
 
-/// Reads a page of the conversations with messages in a period, by id, with their `last_seq`.
-pub(super) async fn find_active_conversations(
-    database: &Database,
-    (from, to): (Timestamp, Timestamp),
-    after: &str,
-) -> Result<Vec<(ConversationId, u64)>> {
-    let (from, to) = (min_message_id(from), min_message_id(to));
-    let page: Vec<(String, i64)> = read_statement!(
-        database,
-        query_as(
-            SELECT_ACTIVE_CONVERSATIONS,
-            from,
-            to,
-            after,
-            RECOVERY_PAGE_SIZE
-        )
-        .fetch_all
-    );
-    let page = page.into_iter();
-    page.map(|(id, last)| Ok((ConversationId::new(id)?, from_db_integer(last))))
-        .collect()
-}
-
-/// Reads a page of the members of conversations with at most `max_members` members and messages in a period, by id.
-pub(super) async fn find_active_members(
-    database: &Database,
-    max_members: u64,
-    (from, to): (Timestamp, Timestamp),
-    after: &str,
-) -> Result<Vec<UserId>> {
-    let max_members = to_db_integer(max_members);
-    let (from, to) = (min_message_id(from), min_message_id(to));
-    let page: Vec<String> = read_statement!(
-        database,
-        query_scalar(
-            SELECT_ACTIVE_MEMBERS,
-            max_members,
-            from,
-            to,
-            after,
-            RECOVERY_PAGE_SIZE
-        )
-        .fetch_all
-    );
-    let users = page.into_iter().map(UserId::new);
-    Ok(users.collect::<std::result::Result<_, _>>()?)
-}
-
-/// Reads messages that were edited or deleted in a period, by time and id, at most [`RECENT_LIST_LEN`]. The first bound
-/// and `after` are the time and the id of the last message of the previous page.
-pub(super) async fn find_changed_in_period(
-    database: &Database,
-    (from, to): (Timestamp, Timestamp),
-    after: &str,
-) -> Result<Vec<MessageRow>> {
-    let [from, to, limit] = [from.as_millis(), to.as_millis(), RECENT_LIST_LEN].map(to_db_integer);
-    Ok(read_statement!(
-        database,
-        query_as(SELECT_CHANGED_IN_PERIOD, from, after, to, limit).fetch_all
-    ))
-}
-
-/// Smallest UUIDv7 text of a moment.
-fn min_message_id(moment: Timestamp) -> String {
-    let ms = moment.as_millis() & 0xffff_ffff_ffff;
-    format!("{:08x}-{:04x}-", ms >> 16, ms & 0xffff)
-}
-
 fn parse_enum<T: TryFrom<String, Error = UnknownName>>(text: String) -> Result<T> {
     T::try_from(text).map_err(|error| sqlx::Error::Decode(error.into()).into())
 }
 
-/// Increments the revision of a conversation and locks its row until the end of the transaction; `None` if the
-/// conversation does not exist.
+/// Increments the revision of a conversation and locks its row until the end of the transaction. Returns the revision and
+/// the `members_version`; `None` if the conversation does not exist.
 pub(super) async fn lock_and_bump_rev(
     tx: &mut WriteTransaction,
     id: &ConversationId,
-) -> Result<Option<u64>> {
-    let rev: Option<i64> = tx_statement!(tx, query_scalar(BUMP_REV, id.as_str()).fetch_optional);
-    Ok(rev.map(from_db_integer))
+) -> Result<Option<(u64, u64)>> {
+    let locked: Option<(i64, i64)> =
+        tx_statement!(tx, query_as(BUMP_REV, id.as_str()).fetch_optional);
+    Ok(locked.map(|(rev, members)| (from_db_integer(rev), from_db_integer(members))))
 }
 
 /// Reads one message in a transaction.

@@ -11,10 +11,10 @@
 //!    run at a time on a node; further callers wait for a permit.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use redis::{Cmd, Pipeline};
 
-use super::retry::PendingStoreUpdate;
 use super::rows;
 use super::validate::{ValidatedContent, validate_client_id};
 use super::writer::{MessageDraft, QueuedMessage, SendState};
@@ -45,8 +45,9 @@ impl Messages {
                 is_duplicate: written.is_duplicate,
             }),
             Err(error) => {
-                let cleanup = self.clean_up_failed_send(conversation, sender, counted, &error);
-                Box::pin(cleanup).await;
+                if counted {
+                    Box::pin(self.refund_rate_limit(sender)).await;
+                }
                 Err(error)
             }
         }
@@ -75,6 +76,10 @@ impl Messages {
                 return first.ok_or(Error::RateLimited { retry_after_ms });
             }
         };
+        let permit = Arc::clone(&self.in_flight_permits).acquire_owned().await;
+        let in_flight = self.in_flight.begin();
+        self.sent_since_write.store(true, Ordering::Relaxed);
+        // The id gets the time after the message has begun, so the watermark stays below it.
         let at = self.ctx.now();
         let draft = MessageDraft {
             id: at.new_uuid_v7(),
@@ -87,17 +92,18 @@ impl Messages {
             mentions: content.mentions,
             at,
         };
-        let permit = Arc::clone(&self.in_flight_permits).acquire_owned().await;
         let state = SendState {
             epoch_before_write: self.ctx.store_epoch(),
             counted_by_rate_limit: counted,
             permit: permit.ok(),
+            in_flight,
         };
         match self.writer.queue(draft, state).await {
             Ok(queued) => Ok(SendProgress::Queued(queued, counted)),
             Err(error) => {
-                self.clean_up_failed_send(conversation, sender, counted, &error)
-                    .await;
+                if counted {
+                    self.refund_rate_limit(sender).await;
+                }
                 Err(error)
             }
         }
@@ -184,24 +190,6 @@ impl Messages {
             message: row.into_message(),
             is_duplicate: true,
         }))
-    }
-
-    /// Cleans up after a message that was not written: schedules a retry and refunds the rate limit.
-    async fn clean_up_failed_send(
-        &self,
-        conversation: &ConversationId,
-        sender: &UserId,
-        counted: bool,
-        error: &Error,
-    ) {
-        if matches!(error, Error::DatabaseUnavailable(_)) {
-            // The commit may have succeeded and only its reply is lost. Then the message is stored and not applied.
-            self.retry_queue
-                .push(PendingStoreUpdate::UnappliedMessages(conversation.clone()));
-        }
-        if counted {
-            self.refund_rate_limit(sender).await;
-        }
     }
 }
 

@@ -74,23 +74,26 @@ impl Sessions {
 
     /// Ends the session of a user and revokes all tokens issued until now.
     pub async fn end(&self, user: &UserId) -> Result<()> {
-        let guard = self.retry_queue.guard([user.clone()]);
-        rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
-        self.sync_from_rows(user, RowChange::Logout).await?;
-        self.publish_session_end(user, SessionEndReason::Logout, None)
-            .await;
-        guard.complete();
-        Ok(())
+        let entry = rows::revoke_and_delete(&self.database, user, self.ctx.now()).await?;
+        self.apply_row_change(
+            entry,
+            user,
+            RowChange::Logout,
+            Some(SessionEndReason::Logout),
+        )
+        .await
     }
 
     /// Blocks a user: every session ends, and no new one can begin.
     pub async fn block(&self, user: &UserId, reason: Option<&str>) -> Result<UserSession> {
-        let guard = self.retry_queue.guard([user.clone()]);
-        rows::block(&self.database, user, self.ctx.now(), reason).await?;
-        self.sync_from_rows(user, RowChange::Other).await?;
-        self.publish_session_end(user, SessionEndReason::Blocked, None)
-            .await;
-        guard.complete();
+        let entry = rows::block(&self.database, user, self.ctx.now(), reason).await?;
+        self.apply_row_change(
+            entry,
+            user,
+            RowChange::Other,
+            Some(SessionEndReason::Blocked),
+        )
+        .await?;
         self.session(user).await
     }
 
@@ -102,11 +105,9 @@ impl Sessions {
             log_failure("read the session of a user to unblock", &found);
         }
         let blocked_at = self.load_row(user).await?.blocked_at();
-        let guard = self.retry_queue.guard([user.clone()]);
-        rows::unblock(&self.database, user).await?;
-        self.sync_from_rows(user, RowChange::Unblock(blocked_at))
-            .await?;
-        guard.complete();
+        let change = RowChange::Unblock(blocked_at);
+        let entry = rows::unblock(&self.database, user, self.ctx.now(), change).await?;
+        self.apply_row_change(entry, user, change, None).await?;
         self.session(user).await
     }
 

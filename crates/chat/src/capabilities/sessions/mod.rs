@@ -17,7 +17,8 @@
 //!    block. A hash that is missing in another epoch was lost, and is written again from the row.
 //! 4. The row of a visitor is removed when its session has expired: a visitor never returns under the same id.
 //! 5. A block or a logout changes the row first, then the hash, and then notifies all nodes. A node reads a session
-//!    again after at most one second, so a node that misses the notification rejects the user as well.
+//!    again after at most one second, so a node that misses the notification rejects the user as well. If the process
+//!    ends in between, the outbox does the rest.
 
 pub mod keys;
 
@@ -33,8 +34,8 @@ mod native;
 mod operation_group;
 mod operations;
 mod reconcile;
-mod retry;
 mod row_batches;
+mod row_changes;
 mod rows;
 mod session_hash;
 mod session_key;
@@ -55,8 +56,8 @@ use crate::context::ChatContext;
 use crate::database::Database;
 use crate::ids::UserId;
 use crate::options::SessionOptions;
+use crate::outbox::OutboxWorker;
 use crate::request_batcher::RequestBatcher;
-use crate::retry_queue::RetryQueue;
 
 pub use self::connections::{ConnectionRegistration, SessionEndHandler, SessionEndWaiter};
 pub use self::model::{SessionEndReason, SessionStatus, UserSession};
@@ -80,8 +81,6 @@ const MAX_CACHED_SESSIONS: usize = 100_000;
 const RECHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// Interval of the removal of expired sessions of visitors.
 const VISITOR_REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
-/// Interval of the retries.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sessions, as one node uses them.
 pub struct Sessions {
@@ -90,7 +89,6 @@ pub struct Sessions {
     options: SessionOptions,
     cache: Cache<UserId, CachedSession>,
     connections: Arc<SessionConnections>,
-    retry_queue: RetryQueue<UserId>,
     /// Frames may have been lost, so the sessions of all connected users must be read.
     recheck_requested: Notify,
     row_reads: RequestBatcher<UserId, UserSessionRow>,
@@ -106,7 +104,6 @@ impl Sessions {
             options,
             cache: Cache::new(MAX_CACHED_SESSIONS),
             connections: Arc::default(),
-            retry_queue: RetryQueue::default(),
             recheck_requested: Notify::new(),
             row_reads: RequestBatcher::default(),
             row_inserts: RequestBatcher::default(),
@@ -126,18 +123,17 @@ impl Sessions {
             ),
             BackgroundTask::spawn_periodic(
                 self,
-                RETRY_INTERVAL,
-                "retry session updates",
-                |it| async move { it.retry_pending().await },
-            ),
-            BackgroundTask::spawn_periodic(
-                self,
                 RECHECK_INTERVAL,
                 "re-check the sessions of connected users",
                 |it| async move { it.recheck_shared().await },
             ),
         ])
     }
+}
+
+/// Registers the kinds of outbox entries of this capability.
+pub(crate) fn register_outbox_kinds(sessions: &Arc<Sessions>, outbox: &mut OutboxWorker) {
+    outbox.register::<self::row_changes::ChangedSession>(sessions);
 }
 
 impl std::fmt::Debug for Sessions {

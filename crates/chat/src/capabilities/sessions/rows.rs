@@ -7,10 +7,13 @@ use futures_util::future::BoxFuture;
 use sqlx::FromRow;
 
 use super::model::{SessionStatus, UserSession};
+use super::reconcile::RowChange;
+use super::row_changes::ChangedSession;
 use crate::api::error::Result;
 use crate::clock::Timestamp;
 use crate::database::{Database, for_backend, from_db_integer, to_db_integer, write_statement};
 use crate::ids::{DeviceId, UserId};
+use crate::outbox::{self, OutboxEntry};
 
 /// Block, revocation and session of a user. Always returns one row, also for an unknown user.
 const SELECT_USER: &str = "
@@ -184,18 +187,21 @@ pub(super) fn update_last_seen<'a>(
     execute_for_user_at(database, UPDATE_LAST_SEEN, user, at)
 }
 
-/// Deletes the session, and revokes tokens that were issued up to `revoked`.
+/// Deletes the session, and revokes tokens that were issued up to `revoked`. Returns the outbox entry.
 pub(super) async fn revoke_and_delete(
     database: &Database,
     user: &UserId,
     revoked: Timestamp,
-) -> Result<()> {
+) -> Result<OutboxEntry> {
     let mut tx = database.begin().await?;
     for_backend!(tx.connection(), c => {
         sqlx::query(UPSERT_REVOCATION).bind(user.as_str()).bind(to_db_integer(revoked.as_millis())).execute(&mut *c).await?;
         sqlx::query(DELETE_SESSION).bind(user.as_str()).execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    let changed = ChangedSession::new(user, RowChange::Logout);
+    let entry = outbox::insert(&mut tx, revoked, &changed).await?;
+    tx.commit().await?;
+    Ok(entry)
 }
 
 /// Deletes a session that another service has ended in the store.
@@ -239,21 +245,38 @@ pub(super) fn execute_for_user_at<'a>(
     })
 }
 
+/// Blocks a user. Returns the outbox entry.
 pub(super) async fn block(
     database: &Database,
     user: &UserId,
     at: Timestamp,
     reason: Option<&str>,
-) -> Result<()> {
-    write_statement!(database, c => {
+) -> Result<OutboxEntry> {
+    let mut tx = database.begin().await?;
+    for_backend!(tx.connection(), c => {
         let block = sqlx::query(UPSERT_BLOCK).bind(user.as_str()).bind(to_db_integer(at.as_millis())).bind(reason);
         block.execute(c).await?;
     });
-    Ok(())
+    let changed = ChangedSession::new(user, RowChange::Other);
+    let entry = outbox::insert(&mut tx, at, &changed).await?;
+    tx.commit().await?;
+    Ok(entry)
 }
 
-pub(super) async fn unblock(database: &Database, user: &UserId) -> Result<()> {
-    execute_for_user(database, CLEAR_BLOCK, user).await
+/// Lifts the block of a user. Returns the outbox entry.
+pub(super) async fn unblock(
+    database: &Database,
+    user: &UserId,
+    now: Timestamp,
+    change: RowChange,
+) -> Result<OutboxEntry> {
+    let mut tx = database.begin().await?;
+    for_backend!(tx.connection(), c => {
+        sqlx::query(CLEAR_BLOCK).bind(user.as_str()).execute(c).await?;
+    });
+    let entry = outbox::insert(&mut tx, now, &ChangedSession::new(user, change)).await?;
+    tx.commit().await?;
+    Ok(entry)
 }
 
 /// Runs a statement whose parameter is a user.

@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Unread;
-use super::rows::{self, USERS_PER_STATEMENT};
+use super::rows;
 use super::update::CounterUpdate;
 use crate::api::error::Result;
 use crate::background::{BackgroundTask, BackgroundTasks};
 
-/// Interval at which users in the retry queue are reconciled.
-const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which throttled notifications are checked.
 const NOTIFY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which expired mutes are processed.
@@ -27,12 +25,6 @@ impl Unread {
         BackgroundTasks::new(vec![
             BackgroundTask::spawn_periodic(
                 self,
-                RETRY_INTERVAL,
-                "retry unread count updates",
-                |it| async move { it.retry_pending().await },
-            ),
-            BackgroundTask::spawn_periodic(
-                self,
                 NOTIFY_CHECK_INTERVAL,
                 "notify large conversations",
                 |it| async move { it.publish_due_notifications().await },
@@ -44,19 +36,6 @@ impl Unread {
                 |it| async move { it.expire_mutes().await.map(drop) },
             ),
         ])
-    }
-
-    /// Reconciles the users whose update failed or was cancelled. The background task calls this every second.
-    pub async fn retry_pending(&self) -> Result<()> {
-        loop {
-            let users = self.retry_queue.take_up_to(USERS_PER_STATEMENT);
-            if users.is_empty() {
-                return Ok(());
-            }
-            let retry_guard = self.retry_queue.guard(users.iter().cloned());
-            self.reconcile_users(&users, None).await?;
-            retry_guard.complete();
-        }
     }
 
     /// Adds conversations whose mute expired to the totals of their users; returns how many. Every node calls this once

@@ -1,17 +1,18 @@
 //! Mark read, mark unread, mark delivered, mute.
 //!
 //! Invariants:
-//! 1. The row is changed first, and the reply comes from the database. While the store is unavailable, only the keys are
-//!    late.
+//! 1. The row is changed first, together with an outbox entry, and the reply comes from the database. While the store is
+//!    unavailable, only the keys are late.
 
 use super::rows::{self, PositionWithTotal};
 use super::update::CounterUpdate;
-use super::{ReceiptKind, Unread, UnreadCount};
+use super::{MarkedPosition, ReceiptKind, Unread, UnreadCount};
 use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::clock::Timestamp;
+use crate::failpoint::failpoint;
 use crate::ids::{ConversationId, UserId};
-use crate::retry_queue::RetryGuard;
+use crate::outbox::OutboxEntry;
 
 impl Unread {
     /// Marks messages as read up to a message, or up to the last one. Returns the unread count after that.
@@ -21,13 +22,16 @@ impl Unread {
         conversation: &ConversationId,
         seq: Option<u64>,
     ) -> Result<UnreadCount> {
-        let retry_guard = self.retry_queue.guard([user.clone()]);
         let last = seq.unwrap_or(u64::MAX);
-        let position = rows::mark_read(&self.database, conversation, user, last).await?;
+        let (marked, now) = (marked_position(user, conversation), self.ctx.now());
+        let read = rows::mark_read(&self.database, now, &marked, last).await?;
+        failpoint!(self.ctx, "position.committed");
         let written = self.write_keys_from_row(user, conversation).await?;
+        let (position, entry) = read.unzip();
         self.publish_receipt(user, conversation, position, ReceiptKind::Read)
             .await;
-        self.finish_mark(retry_guard, written)
+        failpoint!(self.ctx, "position.written");
+        Ok(self.finish_mark(entry, written))
     }
 
     /// Marks the messages from this one on as unread. Receipts do not change. Returns the unread count after that.
@@ -37,10 +41,10 @@ impl Unread {
         conversation: &ConversationId,
         seq: u64,
     ) -> Result<UnreadCount> {
-        let retry_guard = self.retry_queue.guard([user.clone()]);
-        rows::mark_unread(&self.database, conversation, user, seq).await?;
+        let (marked, now) = (marked_position(user, conversation), self.ctx.now());
+        let entry = rows::mark_unread(&self.database, now, &marked, seq).await?;
         let written = self.write_keys_from_row(user, conversation).await?;
-        self.finish_mark(retry_guard, written)
+        Ok(self.finish_mark(entry, written))
     }
 
     /// Marks messages as delivered up to a message, or up to the last one. Returns the unread count.
@@ -69,11 +73,11 @@ impl Unread {
         conversation: &ConversationId,
         until: Option<Timestamp>,
     ) -> Result<UnreadCount> {
-        let retry_guard = self.retry_queue.guard([user.clone()]);
+        let (marked, now) = (marked_position(user, conversation), self.ctx.now());
         let until = until.map_or(0, Timestamp::as_millis);
-        rows::set_mute(&self.database, conversation, user, until).await?;
+        let entry = rows::set_mute(&self.database, now, &marked, until).await?;
         let written = self.write_keys_from_row(user, conversation).await?;
-        self.finish_mark(retry_guard, written)
+        Ok(self.finish_mark(entry, written))
     }
 
     async fn position_and_total(
@@ -86,7 +90,7 @@ impl Unread {
         found.ok_or_else(|| Error::NotAMember(conversation.clone()))
     }
 
-    /// Writes the keys from the current row, also if the row did not change: an earlier update may have been lost.
+    /// Writes the keys from the current row, also if the row did not change: another service may have changed them.
     /// Returns the unread count and the result of the key update.
     async fn write_keys_from_row(
         &self,
@@ -107,13 +111,20 @@ impl Unread {
 
     fn finish_mark(
         &self,
-        retry_guard: RetryGuard<'_, UserId>,
+        entry: Option<OutboxEntry>,
         (count, written): (UnreadCount, Result<()>),
-    ) -> Result<UnreadCount> {
+    ) -> UnreadCount {
         log_failure("update unread counts", &written);
-        if written.is_ok() {
-            retry_guard.complete();
+        if let (Some(entry), Ok(())) = (entry, written) {
+            entry.acknowledge(&self.database);
         }
-        Ok(count)
+        count
+    }
+}
+
+fn marked_position(user: &UserId, conversation: &ConversationId) -> MarkedPosition {
+    MarkedPosition {
+        conversation: conversation.clone(),
+        user: user.clone(),
     }
 }

@@ -11,8 +11,8 @@
 //!    used.
 //! 5. Above the fan-out limit a message updates the keys of its sender only. The keys of another member are updated by
 //!    that member's next call.
-//! 6. An update that fails or is cancelled after its row was committed is in the retry queue and is repeated within
-//!    seconds.
+//! 6. An update whose row is committed reaches the keys, whatever happens to the process: the watermark of its node
+//!    repeats the update of a message, the outbox every other one.
 
 pub mod keys;
 
@@ -20,6 +20,7 @@ mod background;
 mod counts;
 pub(crate) mod large_conversations;
 mod mark;
+mod marked_position;
 mod model;
 mod operation_group;
 mod operations;
@@ -30,13 +31,17 @@ mod rows;
 mod scripts;
 mod stored_counters;
 mod update;
+mod update_from_rows;
+
+use std::sync::Arc;
 
 use crate::context::ChatContext;
 use crate::database::Database;
-use crate::ids::{ConversationId, UserId};
-use crate::retry_queue::RetryQueue;
+use crate::ids::ConversationId;
+use crate::outbox::OutboxWorker;
 use crate::throttle::NewestThrottle;
 
+pub(crate) use self::marked_position::MarkedPosition;
 pub use self::model::{
     ConversationUnread, CountedMessages, ReadReceipt, ReadReceiptPage, ReceiptChange, ReceiptKind,
     SenderPosition, UnreadChange, UnreadCount, UnreadSummary, count,
@@ -50,7 +55,6 @@ pub struct Unread {
     ctx: ChatContext,
     database: Database,
     fanout_limit: u64,
-    retry_queue: RetryQueue<UserId>,
     /// Throttle of the notifications about conversations above the fan-out limit.
     large_throttle: NewestThrottle<ConversationId, large_conversations::Newest>,
 }
@@ -63,7 +67,6 @@ impl Unread {
             ctx,
             database,
             fanout_limit,
-            retry_queue: RetryQueue::default(),
             large_throttle: large_conversations::new_throttle(),
         }
     }
@@ -72,6 +75,11 @@ impl Unread {
     pub fn fanout_limit(&self) -> u64 {
         self.fanout_limit
     }
+}
+
+/// Registers the kinds of outbox entries of this capability.
+pub(crate) fn register_outbox_kinds(unread: &Arc<Unread>, outbox: &mut OutboxWorker) {
+    outbox.register::<MarkedPosition>(unread);
 }
 
 impl std::fmt::Debug for Unread {

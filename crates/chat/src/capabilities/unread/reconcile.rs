@@ -37,37 +37,11 @@ pub(super) struct ReconcileInput<'a> {
 }
 
 impl Unread {
-    /// Reconciles the keys of these members after recovery applied messages that were not counted.
-    pub(crate) async fn reconcile_members(
-        &self,
-        conversation: &ConversationId,
-        members: &[UserId],
-    ) -> Result<()> {
-        let retry_guard = self.retry_queue.guard(members.iter().cloned());
-        self.reconcile_users(members, Some(conversation)).await?;
-        retry_guard.complete();
-        Ok(())
-    }
-
-    /// Corrects the keys of those users whose state differs from the rows. For users whose updates may have been lost.
-    pub(crate) async fn reconcile_changed(&self, users: &[UserId]) -> Result<()> {
-        self.reconcile_pages(users, None, false).await
-    }
-
     /// Rewrites the keys of these users from the rows, and publishes a frame about the conversation `notify_about`.
     pub(super) async fn reconcile_users(
         &self,
         users: &[UserId],
         notify_about: Option<&ConversationId>,
-    ) -> Result<()> {
-        self.reconcile_pages(users, notify_about, true).await
-    }
-
-    async fn reconcile_pages(
-        &self,
-        users: &[UserId],
-        notify_about: Option<&ConversationId>,
-        rewrite_all: bool,
     ) -> Result<()> {
         for users in users.chunks(USERS_PER_STATEMENT) {
             let epoch = self.ctx.store_epoch();
@@ -81,7 +55,7 @@ impl Unread {
                     stored,
                     rows: rows.get(user).map_or(&[][..], |rows| rows),
                     orphans: &[],
-                    rewrite_all,
+                    rewrite_all: true,
                     total_correction: None,
                 });
             self.run_reconcile(epoch, &inputs.collect::<Vec<_>>(), notify_about)

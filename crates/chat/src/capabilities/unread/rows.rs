@@ -12,12 +12,14 @@ mod tests;
 
 use sqlx::FromRow;
 
-use super::count;
+use super::{MarkedPosition, count};
 use crate::api::error::Result;
+use crate::clock::Timestamp;
 use crate::database::{
     Database, PerBackend, for_backend, read_statement, to_db_integer, tx_statement, write_statement,
 };
 use crate::ids::{ConversationId, UserId};
+use crate::outbox::{self, OutboxEntry};
 
 /// Users per statement.
 pub(super) const USERS_PER_STATEMENT: usize = 32;
@@ -37,6 +39,20 @@ const SELECT_POSITIONS_OF_USERS: &str = concat!(
     " FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.user_id IN (\
      $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, \
      $26, $27, $28, $29, $30, $31, $32)"
+);
+
+/// Positions of all members of these conversations, except of those with more than $2 members.
+const SELECT_POSITIONS_IN_SQLITE: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    " FROM conversations c JOIN members m ON m.conversation_id = c.id \
+     WHERE c.id IN (SELECT value FROM json_each($1)) AND c.member_count <= $2 ORDER BY m.conversation_id, m.user_id"
+);
+const SELECT_POSITIONS_IN_POSTGRES: &str = concat!(
+    "SELECT ",
+    position_columns!(),
+    " FROM conversations c JOIN members m ON m.conversation_id = c.id \
+     WHERE c.id = ANY($1) AND c.member_count <= $2 ORDER BY m.conversation_id, m.user_id"
 );
 
 const SELECT_POSITION: &str = concat!(
@@ -66,7 +82,9 @@ const SELECT_POSITION_WITH_TOTAL: &str = concat!(
 
 /// Marks messages as read. `seq + 0` is in no index, so the member's own messages are found by their sender: the range may
 /// contain very many messages of others.
-const UPDATE_READ: &str = "UPDATE members SET \
+macro_rules! update_read {
+    () => {
+        "UPDATE members SET \
      own_after = CASE WHEN own_after > 0 AND c.seq >= c.last_seq THEN 0 \
        WHEN own_after > 0 AND badge_seq < c.seq THEN own_after - (SELECT COUNT(*) FROM messages o \
          WHERE o.conversation_id = members.conversation_id AND o.sender_id = members.user_id \
@@ -79,7 +97,18 @@ const UPDATE_READ: &str = "UPDATE members SET \
        FROM conversations WHERE id = $2) AS c \
      WHERE members.conversation_id = c.id AND members.user_id = $3 \
      AND (badge_seq < c.seq OR read_seq < c.seq OR delivered_seq < c.seq) \
-     RETURNING delivered_seq, read_seq";
+     RETURNING delivered_seq, read_seq"
+    };
+}
+const UPDATE_READ: &str = update_read!();
+/// Does both in one round trip.
+const UPDATE_READ_WITH_ENTRY_POSTGRES: &str = concat!(
+    "WITH marked AS (",
+    update_read!(),
+    "), entry AS (INSERT INTO outbox (subject, kind, payload, created_at, due_at) \
+     SELECT $4::text, $5::text, $6::text, $7::bigint, $8::bigint FROM marked RETURNING id) \
+     SELECT delivered_seq, read_seq, id FROM marked, entry"
+);
 
 const UPDATE_DELIVERED: &str = "UPDATE members SET delivered_seq = c.seq \
      FROM (SELECT id, CASE WHEN last_seq < $1 THEN last_seq ELSE $1 END AS seq FROM conversations WHERE id = $2) AS c \
@@ -206,6 +235,14 @@ pub(super) struct ReceiptPosition {
     pub(super) read_seq: u64,
 }
 
+/// Receipt position with the id of the outbox entry.
+#[derive(FromRow)]
+struct PositionWithEntry {
+    #[sqlx(flatten)]
+    position: ReceiptPosition,
+    id: i64,
+}
+
 /// Receipt of one member.
 #[derive(FromRow)]
 pub(super) struct ReceiptRow {
@@ -232,6 +269,28 @@ pub(super) async fn find_positions_of_users(
         query.fetch_all(pool).await?
     });
     Ok(rows)
+}
+
+/// Reads the positions of the members of these conversations, except of those with more than `max_members` members,
+/// ordered by conversation.
+pub(super) async fn find_positions_in(
+    database: &Database,
+    conversations: &[ConversationId],
+    max_members: u64,
+) -> Result<Vec<MemberPosition>> {
+    let max_members = to_db_integer(max_members);
+    Ok(match database.reader() {
+        PerBackend::Sqlite(pool) => {
+            let ids = serde_json::to_string(conversations).expect("identifiers are JSON");
+            let query = sqlx::query_as(SELECT_POSITIONS_IN_SQLITE).bind(ids);
+            query.bind(max_members).fetch_all(pool).await?
+        }
+        PerBackend::Postgres(pool) => {
+            let ids: Vec<&str> = conversations.iter().map(ConversationId::as_str).collect();
+            let query = sqlx::query_as(SELECT_POSITIONS_IN_POSTGRES).bind(ids);
+            query.bind(max_members).fetch_all(pool).await?
+        }
+    })
 }
 
 /// Reads the position of a user in a conversation; `None` if the user is not a member.
@@ -277,19 +336,40 @@ pub(super) async fn find_position_with_total(
     ))
 }
 
-/// Marks messages as read up to `seq`. Returns the new receipt positions if the row changed.
+/// Marks messages as read up to `seq`. Returns the new receipt positions and the outbox entry if the row changed.
 pub(super) async fn mark_read(
     database: &Database,
-    conversation: &ConversationId,
-    user: &UserId,
+    now: Timestamp,
+    member: &MarkedPosition,
     seq: u64,
-) -> Result<Option<ReceiptPosition>> {
-    Ok(write_statement!(database, c => sqlx::query_as(UPDATE_READ)
-            .bind(to_db_integer(seq))
-            .bind(conversation.as_str())
-            .bind(user.as_str())
-            .fetch_optional(c)
-            .await?))
+) -> Result<Option<(ReceiptPosition, OutboxEntry)>> {
+    let (conversation, user) = (member.conversation.as_str(), member.user.as_str());
+    let seq = to_db_integer(seq);
+    if let PerBackend::Postgres(pool) = database.pools() {
+        let entry = outbox::NewEntry::of(member, now);
+        let query = sqlx::query_as(UPDATE_READ_WITH_ENTRY_POSTGRES)
+            .bind(seq)
+            .bind(conversation)
+            .bind(user)
+            .bind(entry.subject)
+            .bind(entry.kind)
+            .bind(entry.payload)
+            .bind(entry.created_at)
+            .bind(entry.due_at);
+        let marked: Option<PositionWithEntry> = query.fetch_optional(pool).await?;
+        return Ok(marked.map(|it| (it.position, OutboxEntry::from_id(it.id))));
+    }
+    let mut tx = database.begin().await?;
+    let query = tx_statement!(
+        tx,
+        query_as(UPDATE_READ, seq, conversation, user).fetch_optional
+    );
+    let Some(position) = query else {
+        return Ok(None);
+    };
+    let entry = outbox::insert(&mut tx, now, member).await?;
+    tx.commit().await?;
+    Ok(Some((position, entry)))
 }
 
 /// Marks messages as delivered up to `seq`. Returns the new receipt positions if the row changed.
@@ -309,45 +389,53 @@ pub(super) async fn mark_delivered(
     )
 }
 
-/// Marks the messages from `seq` on as unread.
+/// Marks the messages from `seq` on as unread. Returns the outbox entry; `None` if the user is not a member.
 pub(super) async fn mark_unread(
     database: &Database,
-    conversation: &ConversationId,
-    user: &UserId,
+    now: Timestamp,
+    member: &MarkedPosition,
     seq: u64,
-) -> Result<()> {
+) -> Result<Option<OutboxEntry>> {
+    let (conversation, user) = (member.conversation.as_str(), member.user.as_str());
     let below = to_db_integer(seq.saturating_sub(1));
     let mut tx = database.begin().await?;
     let badge_seq: Option<i64> = tx_statement!(
         tx,
-        query_scalar(LOCK_POSITION, conversation.as_str(), user.as_str()).fetch_optional
+        query_scalar(LOCK_POSITION, conversation, user).fetch_optional
     );
     let update = match badge_seq {
-        None => return Ok(()),
+        None => return Ok(None),
         Some(badge_seq) if badge_seq.saturating_sub(below) > MAX_NEAR_RANGE => UPDATE_UNREAD_FAR,
         Some(_) => UPDATE_UNREAD_NEAR,
     };
     for_backend!(tx.connection(), c => {
-        sqlx::query(update).bind(below).bind(conversation.as_str()).bind(user.as_str()).execute(c).await?;
+        sqlx::query(update).bind(below).bind(conversation).bind(user).execute(c).await?;
     });
-    Ok(tx.commit().await?)
+    let entry = outbox::insert(&mut tx, now, member).await?;
+    tx.commit().await?;
+    Ok(Some(entry))
 }
 
-/// Sets the end of the mute; 0 ends it.
+/// Sets the end of the mute; 0 ends it. Returns the outbox entry; `None` if the user is not a member.
 pub(super) async fn set_mute(
     database: &Database,
-    conversation: &ConversationId,
-    user: &UserId,
+    now: Timestamp,
+    member: &MarkedPosition,
     until: u64,
-) -> Result<()> {
-    write_statement!(database, c => sqlx::query(UPDATE_MUTE)
-            .bind(to_db_integer(until.min(MAX_MUTED_UNTIL_MS)))
-            .bind(conversation.as_str())
-            .bind(user.as_str())
-            .execute(c)
-            .await
-            .map(drop)?);
-    Ok(())
+) -> Result<Option<OutboxEntry>> {
+    let (conversation, user) = (member.conversation.as_str(), member.user.as_str());
+    let until = to_db_integer(until.min(MAX_MUTED_UNTIL_MS));
+    let mut tx = database.begin().await?;
+    let changed = for_backend!(tx.connection(), c => {
+        let update = sqlx::query(UPDATE_MUTE).bind(until).bind(conversation).bind(user);
+        update.execute(c).await?.rows_affected()
+    });
+    if changed == 0 {
+        return Ok(None);
+    }
+    let entry = outbox::insert(&mut tx, now, member).await?;
+    tx.commit().await?;
+    Ok(Some(entry))
 }
 
 /// Reads positions whose mute has expired, the oldest expiry first.

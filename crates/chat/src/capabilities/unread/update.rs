@@ -6,12 +6,12 @@
 //!                          ▼
 //!                   reconcile_counters.lua, with the rows of the user (reconcile.rs)
 //!
-//! error, or the caller is cancelled ──▶ retry queue ──▶ reconcile, every second
+//! error, cancelled or killed ──▶ watermark of the node, or outbox ──▶ update_from_rows.rs
 //! ```
 //!
 //! Invariants:
 //! 1. An update carries positions that the script merges as maxima, so it can come late, twice or in any order.
-//! 2. The users of an update are in the retry queue unless the update has succeeded.
+//! 2. The caller repeats an update that fails: it is covered by the watermark of the node, or by an outbox entry.
 
 use std::collections::HashSet;
 
@@ -62,6 +62,12 @@ pub(super) enum CounterUpdate {
     },
     /// The user is no member any more.
     Left { members_version: u64 },
+}
+
+/// The updates of one conversation.
+pub(super) struct UpdateBatch<'a> {
+    pub(super) conversation: &'a ConversationId,
+    pub(super) updates: Vec<(&'a UserId, CounterUpdate)>,
 }
 
 impl From<&MemberPosition> for CounterUpdate {
@@ -121,8 +127,8 @@ impl CounterUpdate {
 }
 
 impl Unread {
-    /// Updates the counters after messages were committed. Repeating the call has no effect. If it fails, the users are
-    /// in the retry queue, and the send must not fail because of it.
+    /// Updates the counters after messages were committed. Repeating the call has no effect. The send must not fail
+    /// because of an error.
     pub async fn count_messages(&self, messages: &CountedMessages<'_>) -> Result<()> {
         let is_small = |members: &&[UserId]| members.len() as u64 <= self.fanout_limit;
         let members = messages.members.filter(is_small).unwrap_or_default();
@@ -190,6 +196,32 @@ impl Unread {
         self.apply_updates(conversation, &updates, true).await
     }
 
+    /// Runs the updates of several conversations in few round trips. Users whose state cannot take an update are
+    /// reconciled.
+    pub(super) async fn apply_batches(&self, batches: &[UpdateBatch<'_>]) -> Result<()> {
+        let mut pipe = pipe();
+        let mut users = Vec::new();
+        for batch in batches {
+            for updates in batch.updates.chunks(users_per_call(&self.ctx)) {
+                let call = update_call(&self.ctx, batch.conversation, updates);
+                pipe.add_command(call.cmd());
+                users.extend(updates.iter().map(|(user, _)| *user));
+            }
+        }
+        if users.is_empty() {
+            return Ok(());
+        }
+        let mut store = self.ctx.store().idempotent();
+        let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
+        let replies = users.into_iter().zip(replies.into_iter().flatten());
+        let cold: HashSet<&UserId> = replies
+            .filter(|(_, reply)| *reply != 1)
+            .map(|(user, _)| user)
+            .collect();
+        let cold: Vec<UserId> = cold.into_iter().cloned().collect();
+        Box::pin(self.reconcile_users(&cold, None)).await
+    }
+
     /// Runs counter updates. With `reconcile`, users whose state cannot take an update are reconciled.
     pub(super) async fn apply_updates(
         &self,
@@ -197,14 +229,11 @@ impl Unread {
         updates: &[(&UserId, CounterUpdate)],
         reconcile: bool,
     ) -> Result<()> {
-        let users = updates.iter().map(|(user, _)| (*user).clone());
-        let retry_guard = self.retry_queue.guard(users);
         let cold = run_updates(&self.ctx, conversation, updates).await?;
         if reconcile && !cold.is_empty() {
             let cold: Vec<UserId> = cold.into_iter().cloned().collect();
             Box::pin(self.reconcile_users(&cold, Some(conversation))).await?;
         }
-        retry_guard.complete();
         Ok(())
     }
 }
@@ -215,10 +244,7 @@ pub(super) async fn run_updates<'u>(
     conversation: &ConversationId,
     updates: &[(&'u UserId, CounterUpdate)],
 ) -> Result<Vec<&'u UserId>> {
-    let users_per_call = match ctx.keys().cluster() {
-        true => 1,
-        false => MAX_USERS_PER_CALL,
-    };
+    let users_per_call = users_per_call(ctx);
     let mut cold = Vec::new();
     for updates in updates.chunks(MAX_USERS_PER_PIPELINE) {
         let mut pipe = pipe();
@@ -241,6 +267,14 @@ pub(super) async fn run_updates<'u>(
         }
     }
     Ok(cold)
+}
+
+/// Number of users per script call. In cluster mode the users of a call would have to share a hash slot.
+fn users_per_call(ctx: &ChatContext) -> usize {
+    match ctx.keys().cluster() {
+        true => 1,
+        false => MAX_USERS_PER_CALL,
+    }
 }
 
 /// Builds the call of the update script.

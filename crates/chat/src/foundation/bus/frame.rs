@@ -5,9 +5,6 @@
 
 use serde::Serialize;
 
-/// The version of the frames that this program writes and reads.
-pub const FRAME_VERSION: u8 = 1;
-
 /// Kind of a frame. The number of a kind is never used again for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -36,14 +33,13 @@ pub enum BusFrameKind {
     /// Title, `open`, `history` or priority of a conversation changed. Published on the channels of the conversation and
     /// of its members.
     ConversationUpdated = 11,
-    /// A message was created, and the store did not publish it. Never published: a node passes it to its own feeds.
-    UnpublishedMessage = 12,
     /// Members of a conversation above the fan-out limit changed. Published on the channel of large conversations.
     LargeMembersChanged = 13,
 }
 
 impl BusFrameKind {
-    const ALL: [Self; 13] = [
+    // The number 12 was used before.
+    const ALL: [Self; 12] = [
         Self::Typing,
         Self::DeviceRemoved,
         Self::MessageCreated,
@@ -55,9 +51,17 @@ impl BusFrameKind {
         Self::SessionClosed,
         Self::LargeConversationMessage,
         Self::ConversationUpdated,
-        Self::UnpublishedMessage,
         Self::LargeMembersChanged,
     ];
+
+    /// Version of the body format. Nodes that do not know it read the state from the database instead.
+    const fn version(self) -> u8 {
+        match self {
+            // Version 2 contains the `members_version`.
+            Self::MessageCreated | Self::MessageChanged => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// A received frame.
@@ -74,7 +78,7 @@ pub enum BusFrame<'a> {
 /// Starts a frame of this kind, with room for a body of `body_len` bytes.
 pub fn start_frame(kind: BusFrameKind, body: usize) -> Vec<u8> {
     let mut frame = Vec::with_capacity(2 + body);
-    frame.extend([FRAME_VERSION, kind as u8]);
+    frame.extend([kind.version(), kind as u8]);
     frame
 }
 
@@ -87,11 +91,15 @@ pub(crate) fn encode_json(kind: BusFrameKind, body: &impl Serialize) -> Vec<u8> 
 
 impl<'a> From<&'a [u8]> for BusFrame<'a> {
     fn from(payload: &'a [u8]) -> Self {
-        let [FRAME_VERSION, kind, body @ ..] = payload else {
+        let [version, kind, body @ ..] = payload else {
             return Self::UnknownVersion;
         };
         let known = BusFrameKind::ALL.into_iter().find(|it| *it as u8 == *kind);
-        known.map_or(Self::UnknownKind, |kind| Self::Known(kind, body))
+        match known {
+            Some(kind) if kind.version() == *version => Self::Known(kind, body),
+            None if *version == 1 => Self::UnknownKind,
+            _ => Self::UnknownVersion,
+        }
     }
 }
 
@@ -107,7 +115,8 @@ mod tests {
             assert_eq!(BusFrame::from(&frame[..]), BusFrame::Known(kind, b"x"));
         }
         assert_eq!(BusFrame::from(&[1, 77, 0][..]), BusFrame::UnknownKind);
-        for other in [&[2, 1, b'x'][..], &[1], &[], b"text"] {
+        // Messages have version 2, typing has version 1.
+        for other in [&[2, 1, b'x'][..], &[1, 3, b'x'], &[1], &[], b"text"] {
             assert_eq!(BusFrame::from(other), BusFrame::UnknownVersion);
         }
     }

@@ -35,6 +35,12 @@ const MIGRATIONS: &[MigrationTexts] = &[
         include_str!("migrations/postgres/0004_receipts_and_versions.sql"),
     ),
     (
+        5,
+        "outbox",
+        include_str!("migrations/sqlite/0005_outbox.sql"),
+        include_str!("migrations/postgres/0005_outbox.sql"),
+    ),
+    (
         6,
         "deletions",
         include_str!("migrations/sqlite/0006_deletions.sql"),

@@ -26,6 +26,8 @@ use sqlx::{PgPool, SqlitePool};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::timeout;
 
+use crate::outbox::Acknowledgements;
+
 pub use self::backend::PerBackend;
 pub(crate) use self::backend::{
     for_backend, from_db_integer, read_statement, to_db_integer, tx_statement, write_statement,
@@ -51,6 +53,7 @@ struct DatabaseInner {
     pools: PerBackend<SqlitePools, PgPool>,
     id: String,
     options: DatabaseOptions,
+    acknowledgements: Acknowledgements,
 }
 
 /// The connection pools of a SQLite file.
@@ -110,6 +113,11 @@ impl Database {
             PerBackend::Sqlite(sqlite) => PerBackend::Sqlite(sqlite),
             PerBackend::Postgres(pool) => PerBackend::Postgres(pool),
         }
+    }
+
+    /// Entries of the outbox that have been applied and can be deleted.
+    pub(crate) fn acknowledgements(&self) -> &Acknowledgements {
+        &self.inner.acknowledgements
     }
 
     /// Checks that the database responds.

@@ -14,6 +14,7 @@ use super::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 use super::inspect::{connect_once, to_open_error};
 use super::options::{DatabaseOptions, DatabaseUrl, Synchronous};
 use super::{Database, DatabaseInner, PerBackend, SqlitePools, copy, for_backend, migrations};
+use crate::outbox::Acknowledgements;
 
 /// PostgreSQL connections of the message writer, in addition to [`DatabaseOptions::max_connections`].
 pub(crate) const MESSAGE_WRITER_CONNECTIONS: u32 = 4;
@@ -48,7 +49,12 @@ impl Database {
             return Err(DatabaseOpenError::CopyIncomplete { url });
         }
         Ok(Self {
-            inner: Arc::new(DatabaseInner { id, pools, options }),
+            inner: Arc::new(DatabaseInner {
+                id,
+                pools,
+                options,
+                acknowledgements: Acknowledgements::default(),
+            }),
         })
     }
 }

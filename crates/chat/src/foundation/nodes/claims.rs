@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use parlor_store::{LuaScript, script};
-use tokio::sync::watch;
 
 use super::LocalNode;
 use crate::api::error::Result;
@@ -51,16 +50,10 @@ impl LocalNode {
                 && !self.is_alive(&node.id).await?
                 && self.extend_claim(&mut node).await?
             {
-                self.claimed.send_modify(|count| *count += 1);
                 return Ok(Some(node));
             }
         }
         Ok(None)
-    }
-
-    /// Number of dead nodes that this node has claimed; changes with each further claim.
-    pub fn claimed_count(&self) -> watch::Receiver<u64> {
-        self.claimed.subscribe()
     }
 
     /// True if the lease of a node exists.

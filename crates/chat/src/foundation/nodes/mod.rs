@@ -15,7 +15,6 @@ mod lease;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use self::lease::LeaseState;
 use crate::context::ChatContext;
@@ -33,8 +32,6 @@ pub struct LocalNode {
     boot_id: String,
     grace_period: Duration,
     lease_state: Mutex<LeaseState>,
-    /// Number of dead nodes that this node has claimed.
-    claimed: watch::Sender<u64>,
 }
 
 impl LocalNode {
@@ -46,7 +43,6 @@ impl LocalNode {
             boot_id: format!("{:016x}", rand::random::<u64>()),
             grace_period,
             lease_state: Mutex::default(),
-            claimed: watch::Sender::new(0),
         }
     }
 

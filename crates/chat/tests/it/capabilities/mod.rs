@@ -3,7 +3,7 @@
 mod conversations;
 mod limits;
 mod live;
-mod messages;
+pub mod messages;
 mod presence;
 mod sessions;
 mod typing;

@@ -3,3 +3,4 @@
 mod database;
 mod ids;
 mod keys;
+mod outbox;

@@ -28,8 +28,8 @@ local epoch, now, read_rev, start, expected = ARGV[1], tonumber(ARGV[2]), tonumb
 local list_ttl, top_ttl, publish, channel = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local event_channel, event_end, typing_ttl = ARGV[10], ARGV[11], tonumber(ARGV[12])
 local FIRST_KEY, FIRST, WIDTH, MOST = 7, 13, 6, 100
--- Length of the frame header: version, kind, seq, rev. The JSON of the message follows.
-local FRAME_HEAD = 18
+-- Length of the frame header: version, kind, seq, rev, members_version. The JSON of the message follows.
+local FRAME_HEAD = 26
 
 -- A key of a foreign type belongs to another service and stays.
 local function drop_list()

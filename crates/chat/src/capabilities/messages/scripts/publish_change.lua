@@ -9,19 +9,18 @@
 -- ARGV[6] TTL of the watermark, ms
 -- ARGV[7] command that publishes frames
 -- ARGV[8] channel of the conversation
--- ARGV[9] '1' to publish only if the list contains an older version of the message
 -- Reply: 'OK', 'GAP' if the message itself is not applied yet, or 'COLD'
 local top_key, list = KEYS[1], KEYS[2]
 local epoch, seq, rev, frame, entry_end = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local top_ttl, publish, channel, if_unseen = ARGV[6], ARGV[7], ARGV[8], ARGV[9] == '1'
-local FRAME_HEAD, MOST = 18, 100
+local top_ttl, publish, channel = ARGV[6], ARGV[7], ARGV[8]
+local FRAME_HEAD, MOST = 26, 100
 
 local top, stored_epoch, seen = string.match(redis.call('GET', top_key) or '', '^(%d+)|(%d+)|(%d+)$')
 if stored_epoch ~= epoch then return 'COLD' end
 top = tonumber(top)
 if seq > top then return 'GAP' end
 
-local at, unseen = top - seq, false
+local at = top - seq
 local entry = at < MOST and redis.pcall('LINDEX', list, at)
 -- A key of a foreign type belongs to another service and stays.
 if type(entry) == 'string' then
@@ -30,10 +29,8 @@ if type(entry) == 'string' then
     redis.call('DEL', list)
   elseif message.rev < rev then
     redis.call('LSET', list, at, string.sub(frame, FRAME_HEAD + 1, -2) .. entry_end)
-    unseen = true
   end
 end
-if if_unseen and not unseen then return 'OK' end
 -- The rev in the watermark prevents a refill of the list from rows that were read before this change.
 rev = math.max(rev, tonumber(seen))
 redis.call('SET', top_key, string.format('%.0f|%s|%.0f', top, epoch, rev), 'PX', top_ttl)

@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::commit_error::{self, CommitError};
 use super::{CommitObserver, MAX_BATCH_SIZE, MessageDraft, WrittenMessage};
 use crate::api::error::{Error, Result};
+use crate::messages::in_flight::InFlightMessage;
 use crate::messages::message_row::MessageRow;
 
 /// A draft in the queue.
@@ -28,6 +29,17 @@ pub(in crate::capabilities::messages) struct SendState {
     pub counted_by_rate_limit: bool,
     /// In-flight permit of the message.
     pub permit: Option<OwnedSemaphorePermit>,
+    /// Holds the watermark of the node until the message is applied.
+    pub in_flight: Option<InFlightMessage>,
+}
+
+impl SendState {
+    /// The message was not written, so the watermark need not wait for it.
+    pub(super) fn nothing_written(&mut self) {
+        if let Some(in_flight) = self.in_flight.take() {
+            in_flight.complete();
+        }
+    }
 }
 
 /// Reply channel of a sender.
@@ -37,8 +49,10 @@ pub(in crate::capabilities::messages) struct PendingReply {
 }
 
 impl PendingReply {
-    /// Sends the result to the sender. Returns the in-flight permit, which is released on drop.
-    pub fn send(self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
+    /// Sends the result to the sender. Returns the in-flight permit, which is released on drop. Unless the caller has
+    /// taken `in_flight`, the message was not written.
+    pub fn send(mut self, written: Result<WrittenMessage>) -> Option<OwnedSemaphorePermit> {
+        self.state.nothing_written();
         // The receiver is gone if the sender was cancelled.
         let _ = self.channel.send(written);
         self.state.permit
@@ -123,10 +137,12 @@ impl WriteJob {
     }
 
     /// Replies with the error of the commit.
-    fn reply_error(self, failure: &CommitError, observer: &dyn CommitObserver) {
+    fn reply_error(mut self, failure: &CommitError) {
         let error = failure.to_error();
-        if matches!(error, Error::DatabaseUnavailable(_)) {
-            observer.on_commit_unknown(&self.draft.conversation);
+        if matches!(error, Error::DatabaseUnavailable(_))
+            && let Some(in_flight) = self.reply.state.in_flight.take()
+        {
+            in_flight.commit_unknown();
         }
         self.reply.send(Err(error));
     }
@@ -187,7 +203,7 @@ pub(super) fn finish_batch(
             let error = &failure.source;
             tracing::error!(%error, messages = jobs.len(), "cannot write messages");
             for job in jobs {
-                job.reply_error(&failure, observer);
+                job.reply_error(&failure);
             }
         }
     }

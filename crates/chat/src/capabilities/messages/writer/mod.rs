@@ -77,9 +77,6 @@ pub struct WrittenMessage {
 pub(super) trait CommitObserver: Send + Sync {
     /// These messages are committed. Messages of one conversation are in commit order.
     fn on_committed(&self, batch: Vec<CommittedMessage>);
-
-    /// The writer does not know whether messages of this conversation were committed.
-    fn on_commit_unknown(&self, conversation: &ConversationId);
 }
 
 /// Observer that only replies to the senders.
@@ -92,8 +89,6 @@ impl CommitObserver for ReplyOnlyObserver {
             reply.send(Ok(written));
         }
     }
-
-    fn on_commit_unknown(&self, _: &ConversationId) {}
 }
 
 /// Writes the messages of all senders of this node.
@@ -145,22 +140,30 @@ impl MessageWriter {
     pub(super) async fn queue(
         &self,
         draft: MessageDraft,
-        state: SendState,
+        mut state: SendState,
     ) -> Result<QueuedMessage> {
-        let queue = self
-            .queue_for(&draft.conversation)
-            .ok_or_else(|| Error::DatabaseUnavailable(sqlx::Error::PoolClosed))?;
+        let queue = self.queue_for(&draft.conversation);
+        let slot = match &queue {
+            Some(queue) => self.reserve_slot(queue).await,
+            None => Err(Error::DatabaseUnavailable(sqlx::Error::PoolClosed)),
+        };
+        let slot = slot.inspect_err(|_| state.nothing_written())?;
         let (channel, reply) = oneshot::channel();
-        let job = WriteJob::new(draft, PendingReply { channel, state });
-        let slot = match queue.try_reserve() {
-            Ok(slot) => slot,
+        slot.send(WriteJob::new(draft, PendingReply { channel, state }));
+        Ok(QueuedMessage(reply))
+    }
+
+    async fn reserve_slot<'q>(
+        &self,
+        queue: &'q mpsc::Sender<WriteJob>,
+    ) -> Result<mpsc::Permit<'q, WriteJob>> {
+        match queue.try_reserve() {
+            Ok(slot) => Ok(slot),
             Err(_) => timeout(self.timeout, queue.reserve())
                 .await
                 .map_err(|_| commit_error::queue_timeout())?
-                .map_err(|_| commit_error::writer_crashed())?,
-        };
-        slot.send(job);
-        Ok(QueuedMessage(reply))
+                .map_err(|_| commit_error::writer_crashed()),
+        }
     }
 
     /// Rejects new messages and waits until all queued messages are written.

@@ -15,12 +15,16 @@ mod tables;
 pub use self::compare::TableComparison;
 use self::rows::CopyPool;
 pub use self::tables::{CopyTable, TABLES};
-use super::{DatabaseOpenError, DatabaseOptions, for_backend};
+use super::{DatabaseOpenError, DatabaseOptions, PerBackend, for_backend};
 
 /// Prefix of the id of an incomplete copy.
 const INCOMPLETE_PREFIX: &str = "copying:";
 
 const UPDATE_DATABASE_ID: &str = "UPDATE parlor SET value = $1 WHERE name = 'database'";
+
+/// The rows were copied with their ids, so PostgreSQL must continue after them. SQLite does so by itself.
+const CONTINUE_OUTBOX_IDS: &str = "
+    SELECT setval(pg_get_serial_sequence('outbox', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM outbox";
 
 /// True if this is the id of an incomplete copy.
 pub fn is_incomplete_copy_id(id: &str) -> bool {
@@ -197,6 +201,10 @@ impl DatabaseCopy {
     /// Marks the copy as complete, so that servers may start on it.
     pub async fn complete(&self) -> Result<(), DatabaseCopyError> {
         let target = self.target()?;
+        if let PerBackend::Postgres(pool) = target {
+            let continued = sqlx::query(CONTINUE_OUTBOX_IDS).execute(pool).await;
+            continued.map_err(|error| self.target_error(error))?;
+        }
         let done = for_backend!(target, pool => sqlx::query(UPDATE_DATABASE_ID).bind(&self.id).execute(pool).await.map(drop));
         done.map_err(|error| self.target_error(error))
     }

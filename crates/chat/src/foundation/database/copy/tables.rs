@@ -89,6 +89,13 @@ pub static TABLES: &[CopyTable] = &[
         1,
         "user_id, device_id, status, login_at INTEGER, last_seen INTEGER, ip_address",
     ),
+    // A stopped server can leave entries, and the target store may lack their changes as well.
+    table(
+        "outbox",
+        1,
+        "id INTEGER, subject, kind, payload, created_at INTEGER, due_at INTEGER, claims INTEGER",
+    ),
+    table("apply_watermarks", 1, "node, applied_before INTEGER"),
 ];
 
 impl CopyTable {
@@ -206,7 +213,7 @@ mod tests {
         };
         let columns = "
             SELECT m.name, p.name, p.type, p.pk FROM sqlite_master m JOIN pragma_table_info(m.name) p
-            WHERE m.type = 'table' AND m.name <> '_sqlx_migrations' ORDER BY m.name, p.cid";
+            WHERE m.type = 'table' AND m.name <> '_sqlx_migrations' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, p.cid";
         let rows = sqlx::query(columns).fetch_all(pool).await.expect("columns");
         let found = rows.iter().map(|row| {
             let number = row.get::<String, _>(2) == "INTEGER";

@@ -57,9 +57,10 @@ async fn an_older_change_is_not_told_after_a_newer_one(mut world: World) {
     let second = world.edit(0, "alice", 1, "three").await.unwrap();
     subscriber.wait_for_events(1).await;
     // Another node publishes the older change late.
-    let mut frame = vec![1, 4];
+    let mut frame = vec![2, 4];
     frame.extend(first.seq.to_be_bytes());
     frame.extend(first.rev.to_be_bytes());
+    frame.extend(1_u64.to_be_bytes());
     frame.extend(serde_json::to_vec(&first).unwrap());
     let channel = world.keys.conversation_channel(&c1());
     let bus = world.store.bus();

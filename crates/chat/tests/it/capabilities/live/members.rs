@@ -1,10 +1,14 @@
 //! Members join and leave, and conversations are deleted.
 
+use std::time::Duration;
+
 use parlor_chat::api::operation::Operation;
 use parlor_chat::conversations::{
     DeleteConversation, JoinConversation, LeaveConversation, MemberRole, PutMember, RemoveMember,
     UpdateConversation,
 };
+
+use parlor_chat::failpoint::Failpoint;
 
 use super::fixture::{ReceivedEvent, World};
 use super::on_every_engine;
@@ -13,6 +17,8 @@ use crate::capabilities::messages::fixture::{c1, person};
 on_every_engine! {
     membership_changes_are_delivered_in_order_with_messages;
     an_unpublished_removal_is_delivered_before_the_next_message;
+    a_removal_whose_node_is_killed_is_delivered_by_the_outbox;
+    a_removal_that_is_not_published_is_delivered_before_the_next_message;
     a_stale_removal_frame_is_ignored;
     a_deleted_conversation_is_told_and_nothing_after_it;
     a_changed_role_and_a_changed_title_are_delivered;
@@ -61,6 +67,47 @@ async fn an_unpublished_removal_is_delivered_before_the_next_message(world: Worl
     };
     assert_eq!(conversation["membersVersion"], 2);
     assert!(matches!(events[2], ReceivedEvent::Message(1, _)));
+}
+
+/// Removes Bob on a node that stops after the commit.
+async fn remove_bob_and_stop(world: &World) {
+    let failpoint = Failpoint::new("members.committed");
+    let node = world.start_with_failpoint("n9", &failpoint).await;
+    let removal = tokio::spawn(async move {
+        let remove = RemoveMember {
+            conversation_id: "c1".into(),
+            user_id: "bob".into(),
+        };
+        drop(remove.run(&node, &person("alice")).await);
+    });
+    failpoint.wait_until_reached().await;
+    removal.abort();
+}
+
+async fn a_removal_whose_node_is_killed_is_delivered_by_the_outbox(world: World) {
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
+    remove_bob_and_stop(&world).await;
+    world.nodes[1].outbox().apply_due().await.unwrap();
+    assert_eq!(subscriber.all(), []);
+    world.advance(Duration::from_secs(1)).await;
+    assert_eq!(world.nodes[1].outbox().apply_due().await.unwrap(), 1);
+    let events = subscriber.wait_for_events(1).await;
+    assert_eq!(events[0], ReceivedEvent::members(&[], &["bob"]));
+}
+
+async fn a_removal_that_is_not_published_is_delivered_before_the_next_message(world: World) {
+    let (subscriber, _subscription) = world.subscribe(1, &["bob"]).await;
+    remove_bob_and_stop(&world).await;
+    world.send(0, "alice", "not for bob").await;
+    subscriber.wait_for_seq(1).await;
+    let events = subscriber.all();
+    let removal = events
+        .iter()
+        .position(|it| *it == ReceivedEvent::members(&[], &["bob"]));
+    let message = events
+        .iter()
+        .position(|it| matches!(it, ReceivedEvent::Message(1, _)));
+    assert!(removal.unwrap() < message.unwrap(), "{events:?}");
 }
 
 async fn a_stale_removal_frame_is_ignored(world: World) {

@@ -11,6 +11,7 @@ use parlor_chat::api::operation::Operation;
 use parlor_chat::context::ChatContext;
 use parlor_chat::conversations::{ConversationKind, CreateConversation, HistoryVisibility};
 use parlor_chat::database::{Database, PerBackend};
+use parlor_chat::failpoint::Failpoint;
 use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{KeyLayouts, KeySettings, Keyspace, Preset, RecentLayout};
 use parlor_chat::messages::writer::{MessageDraft, MessageWriter};
@@ -111,6 +112,7 @@ impl World {
             world.nodes.push(node);
         }
         world.create("c1", HistoryVisibility::All).await;
+        world.nodes[0].outbox().drain().await.unwrap();
         world.frames().await;
         world
     }
@@ -118,6 +120,16 @@ impl World {
     /// Starts another node.
     pub async fn start(&self, name: &str) -> Chat {
         let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
+        let database: Database = self.backend.database().await;
+        let chat = Chat::new(ctx, database, NodeId::new(name).unwrap(), &self.options);
+        chat.start().await.unwrap();
+        chat
+    }
+
+    /// Starts a node whose tasks stop at a failpoint.
+    pub async fn start_with_failpoint(&self, name: &str, failpoint: &Failpoint) -> Chat {
+        let ctx = ChatContext::new(self.store.clone(), self.keys.clone());
+        let ctx = ctx.with_failpoint(failpoint);
         let database: Database = self.backend.database().await;
         let chat = Chat::new(ctx, database, NodeId::new(name).unwrap(), &self.options);
         chat.start().await.unwrap();
@@ -137,6 +149,29 @@ impl World {
             idempotency_key: None,
         };
         wanted.run(&self.nodes[0], &person("alice")).await.unwrap();
+    }
+
+    /// Inserts the rows of conversations `p0`, `p1` and so on, with the members Alice and Bob.
+    pub async fn insert_conversations(&self, count: usize) {
+        let numbers = "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < $1)";
+        let statements = [
+            "INSERT INTO conversations (id, kind, created_at, last_at, members_version, member_count)
+                SELECT 'p' || n, 'group', 0, 0, 1, 2 FROM numbers",
+            "INSERT INTO members (conversation_id, user_id, role, joined_at, joined_seq, joined_version, delivered_seq,
+                    read_seq, badge_seq)
+                SELECT 'p' || n, who, 'owner', 0, 0, 1, 0, 0, 0
+                FROM numbers, (SELECT 'alice' AS who UNION ALL SELECT 'bob') AS users",
+        ];
+        let count = i32::try_from(count).unwrap();
+        let mut tx = self.nodes[0].database().begin().await.unwrap();
+        for statement in statements {
+            let statement = format!("{numbers} {statement}");
+            let statement = sqlx::AssertSqlSafe(statement);
+            on_connection!(tx, c => {
+                sqlx::query(statement).bind(count).execute(c).await.unwrap();
+            });
+        }
+        tx.commit().await.unwrap();
     }
 
     /// Sends a message through a node.
@@ -187,6 +222,22 @@ impl World {
             sqlx::query(rev).bind(count).execute(&mut *c).await.unwrap();
             let edit = sqlx::query(edit).bind(content).bind(now);
             edit.bind(last).bind(first).execute(&mut *c).await.unwrap();
+        });
+        tx.commit().await.unwrap();
+    }
+
+    /// Edits a range of rows with the outbox entries, like a node that dies after the commits.
+    pub async fn edit_without_publishing(&self, first: i64, last: i64, content: &str) {
+        self.edit_rows_only(first, last, content).await;
+        let insert = "
+            INSERT INTO outbox (subject, kind, payload, created_at, due_at)
+            SELECT 'conversation:c1', 'message_changed', '{\"conversation\":\"c1\",\"seq\":' || seq || '}', $1, $1 + 1000
+            FROM messages WHERE conversation_id = 'c1' AND seq >= $2 AND seq <= $3 ORDER BY seq";
+        let now = i64::try_from(self.now().as_millis()).unwrap();
+        let mut tx = self.nodes[0].database().begin().await.unwrap();
+        on_connection!(tx, c => {
+            let insert = sqlx::query(insert).bind(now).bind(first).bind(last);
+            insert.execute(c).await.unwrap();
         });
         tx.commit().await.unwrap();
     }
@@ -272,8 +323,9 @@ impl World {
         loop {
             match &next(&mut self.frames).await[..] {
                 [1, 255] => return frames,
-                [1, kind @ (3 | 4), body @ ..] => {
-                    let (seq, rev, json) = decode_message_frame(body).unwrap();
+                [2, kind @ (3 | 4), body @ ..] => {
+                    let (header, json) = decode_message_frame(body).unwrap();
+                    let (seq, rev) = (header.seq, header.rev);
                     let message: Value = serde_json::from_slice(json).unwrap();
                     assert_eq!(message["seq"], seq);
                     assert_eq!(message["rev"], rev);

@@ -5,12 +5,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parlor_chat::SessionOptions;
 use parlor_chat::api::caller::Caller;
 use parlor_chat::api::error::Result;
 use parlor_chat::api::error_code::ErrorCode;
+use parlor_chat::ids::NodeId;
 use parlor_chat::keys::{Key, KeySettings, Keyspace, Preset, SessionLayout};
 use parlor_chat::sessions::{Sessions, VisitorTokenIssuer};
+use parlor_chat::{Chat, ChatOptions, SessionOptions};
 
 use crate::support::backend::TestBackend;
 pub use crate::support::user;
@@ -23,6 +24,7 @@ pub struct SessionsFixture {
     backend: TestBackend,
     pub keys: Keyspace,
     pub nodes: Vec<Arc<Sessions>>,
+    chats: Vec<Chat>,
 }
 
 impl SessionsFixture {
@@ -51,18 +53,31 @@ impl SessionsFixture {
                 Some(format!("token of {user}"))
             })),
         };
-        let mut nodes = Vec::new();
-        for _ in 0..2 {
+        let options = ChatOptions {
+            sessions: options,
+            ..ChatOptions::default()
+        };
+        let mut chats = Vec::new();
+        for name in ["n0", "n1"] {
             let context = backend.context(settings.clone());
             let database = backend.database().await;
-            nodes.push(Arc::new(Sessions::new(context, database, options.clone())));
+            let node = NodeId::new(name).unwrap();
+            chats.push(Chat::new(context, database, node, &options));
         }
+        let nodes = chats.iter().map(|chat| Arc::clone(chat.sessions()));
+        let nodes = nodes.collect();
         let keys = backend.keys(settings);
         Self {
             backend,
             keys,
             nodes,
+            chats,
         }
+    }
+
+    /// Applies the entries of the outbox on the first node.
+    pub async fn drain_outbox(&self) {
+        self.chats[0].outbox().drain().await.unwrap();
     }
 
     /// A caller with a token that is issued now.

@@ -41,7 +41,7 @@ async fn a_block_that_failed_in_the_store_is_retried(fixture: SessionsFixture) {
     assert!(blocked.is_err(), "the store rejected the update");
     run(&fixture, "DEL", &check_key, &[]).await;
     run(&fixture, "SET", &check_key, &[&value]).await;
-    fixture.nodes[0].retry_pending().await.unwrap();
+    fixture.drain_outbox().await;
     fixture.advance(SESSION_CACHE_TTL).await;
     assert_eq!(
         fixture.check_error(1, &alice).await,

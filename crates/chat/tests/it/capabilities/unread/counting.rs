@@ -344,7 +344,7 @@ pub async fn positions_are_for_members(world: World) {
             .code(),
     ];
     assert_eq!(codes, [ErrorCode::NotAMember; 5]);
-    world.node().retry_pending().await.unwrap();
+    world.drain_outbox().await.unwrap();
     assert_eq!(world.stored_counts("bob", C1).await, map(&[]));
 }
 

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
+use parlor_chat::api::error::Result;
 use parlor_chat::context::ChatContext;
 use parlor_chat::database::{Database, PerBackend};
-use parlor_chat::ids::{ConversationId, UserId};
+use parlor_chat::ids::{ConversationId, NodeId, UserId};
 use parlor_chat::keys::{KeySettings, Keyspace, Preset};
 use parlor_chat::unread::{CountedMessages, SenderPosition, Unread};
+use parlor_chat::{Chat, ChatOptions};
 use parlor_store::{BusEvent, BusSubscription};
 use parlor_testkit::RedisCluster;
 
@@ -31,7 +34,8 @@ pub struct World {
     pub keys: Keyspace,
     pub database: Database,
     /// Nodes of the cluster.
-    pub nodes: Vec<Unread>,
+    pub nodes: Vec<Arc<Unread>>,
+    chats: Vec<Chat>,
 }
 
 /// A message in the rows.
@@ -75,19 +79,31 @@ impl World {
             database: backend.database().await,
             keys,
             nodes: Vec::new(),
+            chats: Vec::new(),
             backend,
         };
-        for _ in 0..2 {
-            let node = world.start().await;
-            world.nodes.push(node);
+        for name in ["n0", "n1"] {
+            let chat = world.start(name).await;
+            world.nodes.push(Arc::clone(chat.unread()));
+            world.chats.push(chat);
         }
         world
     }
 
     /// Starts another node.
-    pub async fn start(&self) -> Unread {
+    async fn start(&self, name: &str) -> Chat {
         let context = ChatContext::new(self.store.clone(), self.keys.clone());
-        Unread::new(context, self.backend.database().await, FANOUT_LIMIT)
+        let options = ChatOptions {
+            fanout_limit: FANOUT_LIMIT,
+            ..ChatOptions::default()
+        };
+        let node = NodeId::new(name).unwrap();
+        Chat::new(context, self.backend.database().await, node, &options)
+    }
+
+    /// Applies the entries of the outbox on the first node.
+    pub async fn drain_outbox(&self) -> Result<usize> {
+        self.chats[0].outbox().drain().await
     }
 
     pub fn node(&self) -> &Unread {

@@ -256,11 +256,7 @@ async fn what_happens_while_the_store_is_away_is_answered_and_shown_later() {
     assert_eq!(world.api_counts("bob").await, expected);
     world.server.as_mut().unwrap().restart().await;
     eventually("the retry succeeds", async || {
-        world
-            .node()
-            .retry_pending()
-            .await
-            .map_err(|it| it.to_string())
+        world.drain_outbox().await.map(drop)
     })
     .await;
     assert_eq!(world.stored_counts("bob", BOTH).await, expected);
@@ -281,7 +277,7 @@ async fn poll_at_most<F: Future>(times: usize, work: F) -> Option<F::Output> {
 }
 
 #[tokio::test]
-async fn a_cancelled_read_is_completed_by_the_retry_queue() {
+async fn a_cancelled_read_is_completed_by_the_outbox() {
     let world = World::embedded().await;
     two_rooms(&world).await;
     let (bob, c1) = (user("bob"), conversation("c1"));
@@ -291,7 +287,7 @@ async fn a_cancelled_read_is_completed_by_the_retry_queue() {
         let done = read.await.is_some();
         // A write that was dropped goes on until it releases the write lock.
         drop(world.database.begin().await.unwrap());
-        world.node().retry_pending().await.unwrap();
+        world.drain_outbox().await.unwrap();
         let stored = world.stored_counts("bob", BOTH).await;
         assert_eq!(stored, world.api_counts("bob").await, "after {times} polls");
         if done {

@@ -105,7 +105,7 @@ async fn the_embedded_store_does_not_write_the_recent_list() {
     let call = call.arg(60_000).arg(60_000).arg("PUBLISH");
     let call = call.arg("conversation").arg("created").arg("]}");
     let call = call.arg(3_000);
-    let frame = "012345678901234567{message}";
+    let frame = "01234567890123456789012345{message}";
     let message = call.arg(1).arg("u").arg(frame).arg(",more}").arg("");
     message
         .arg("{event,")
