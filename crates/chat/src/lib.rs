@@ -3,6 +3,7 @@
 //! - [`api`]: how the capabilities are called (operations, callers, errors).
 //! - [`capabilities`]: what Parlor does, one folder per capability.
 //! - [`foundation`]: what the capabilities stand on (database, keys, bus, nodes, clock).
+//! - [`transfer`]: import and export of the rows as JSON lines.
 //!
 //! The `keys.rs` of a capability is the only place that contains the names of its keys and channels. [`keys::registry`]
 //! lists all declarations, [`keys::reference`] generates their documentation, and [`keys::Keyspace`] builds and
@@ -11,6 +12,7 @@
 pub mod api;
 pub mod capabilities;
 pub mod foundation;
+pub mod transfer;
 
 mod chat;
 mod options;

@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::database_breaker::DatabaseBreaker;
 use crate::lifecycle::StartupState;
 use crate::rate_limit::{self, RequestRateLimiter};
-use crate::readiness::{self, Readiness};
+use crate::readiness::{self, NotReady, Readiness};
 
 /// State of the running server for the gateways. Cloning copies pointers.
 #[derive(Clone)]
@@ -285,7 +285,7 @@ impl AppState {
             readiness::check_readiness(&self.startup, self.store_timeout, self.database_timeout)
                 .await;
         if self.is_shutting_down() {
-            readiness.node = Err("this node is shutting down".into());
+            readiness.node = Err(NotReady::not_started("this node is shutting down".into()));
         }
         readiness
     }

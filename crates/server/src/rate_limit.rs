@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parlor_chat::Chat;
 use parlor_chat::api::caller::{Caller, Role};
-use parlor_chat::api::error::Error;
 use parlor_chat::clock::Timestamp;
 use parlor_chat::ids::LimiterId;
 use parlor_chat::limits::{LocalRateLimiter, RateLimit, RateLimitDecision};
@@ -46,8 +45,7 @@ impl RequestRateLimiter {
             match chat.limits().check(id, &self.limit, 1, false).await {
                 Ok(decision) => return decision,
                 // Not logged here: operations that need the store return these errors.
-                Err(error)
-                    if error.is_store_unavailable() || matches!(error, Error::StoreFull(_)) => {}
+                Err(error) if error.is_store_outage() => {}
                 Err(_) if self.is_error_reported.swap(true, Ordering::Relaxed) => {}
                 Err(error) => {
                     let error = anyhow::Error::new(error);

@@ -1,7 +1,10 @@
 //! The embedded engine as the backend of a store.
 //!
 //! Invariants:
-//! 1. A call runs inline on the caller's task without a timeout. It waits only while the engine has backpressure.
+//! 1. A call runs inline on the caller's task. It waits only while the engine has backpressure, and at most for
+//!    [`MAX_DISK_WAIT`].
+//! 2. After an unclean start, the raised epoch reaches the disk no later than any other change of the run, also if the
+//!    disk was full at the start. A clean stop therefore means that the raised epoch is on disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +12,19 @@ use std::time::Duration;
 use parlor_embedded::{Clock, EmbeddedConnection, EmbeddedEngine, EngineOptions, SystemClock};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, ServerErrorKind, Value};
+use tokio::time::timeout;
 
 use crate::health::StoreShared;
 use crate::options::{StoreOpenError, StoreOptions};
+use crate::redis_backend::connector::timeout_error;
 use crate::script;
 use crate::task_group::TaskGroup;
 
 /// Interval in which the clock is compared with the system clock.
 const CLOCK_SYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest wait for the disk. Then it counts as hanging.
+const MAX_DISK_WAIT: Duration = Duration::from_secs(5);
 
 /// Messages that may wait for the one subscriber that serves all subscriptions.
 const MAX_QUEUED_MESSAGES: usize = 65_536;
@@ -34,6 +42,7 @@ pub(crate) async fn open(
             clock: Arc::new(shared.clock.clone()),
             strict: options.strict,
             max_queued_messages: MAX_QUEUED_MESSAGES,
+            max_flush_wait: MAX_DISK_WAIT,
             ..Default::default()
         })?,
     };
@@ -71,7 +80,18 @@ async fn reconcile_epoch(
         stored_origin = cmd.query_async(connection).await?;
     }
     let origin = stored_origin.unwrap_or_else(|| connection.engine().run_id());
-    shared.epoch.reconcile(connection, &origin).await
+    let mut connection = connection.with_deferred_writes();
+    shared.epoch.reconcile(&mut connection, &origin).await
+}
+
+/// Waits until every change that was made before the call is on disk.
+pub(crate) async fn wait_until_durable(connection: &EmbeddedConnection) -> RedisResult<()> {
+    match timeout(MAX_DISK_WAIT, connection.engine().flush()).await {
+        Ok(flushed) => Ok(flushed?),
+        Err(_) => Err(timeout_error(
+            "the disk of the data folder did not confirm a write in time",
+        )),
+    }
 }
 
 /// Runs a command without a future. Returns `None` if the command has to wait or if its script is not loaded.

@@ -1,11 +1,14 @@
 //! Classes of store errors: unavailable, full, or rejected.
 //!
-//! Invariant: an error that Redis wraps in another one has the class of the wrapped error.
+//! Invariants:
+//! 1. An error that Redis wraps in another one has the class of the wrapped error.
+//! 2. The error of a pipeline has the class that passes by itself, if one of its commands has one: first unavailable,
+//!    then full. A command that was rejected as well is rejected again later.
 
 use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 
 /// Class of a store error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreErrorClass {
     /// The store is unreachable or not ready. Retry later (`503 store_unavailable`).
     Unavailable,
@@ -27,10 +30,12 @@ pub fn classify_error(error: &RedisError) -> StoreErrorClass {
         | ErrorKind::AuthenticationFailed
         | ErrorKind::Parse => StoreErrorClass::Unavailable,
         ErrorKind::Server(ServerErrorKind::ExecAbort) => classify_exec_abort(error),
-        _ => match (error.code(), error.detail()) {
-            (Some(code), detail) => classify_code(wrapped_code(code, detail)),
-            (None, _) => StoreErrorClass::Rejected,
-        },
+        _ => {
+            let classes = server_errors(error);
+            let classes = classes.iter().map(|error| classify_code(error_code(error)));
+            let class = classes.min().or_else(|| error.code().map(classify_code));
+            class.unwrap_or(StoreErrorClass::Rejected)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::clock::StoreClock;
 use crate::epoch::Epoch;
+use crate::full_servers::FullServers;
 use crate::options::StoreOptions;
 use crate::script::LuaScript;
 use crate::telemetry;
@@ -37,6 +38,7 @@ pub(crate) struct StoreShared {
     pub(crate) scripts: Vec<&'static LuaScript>,
     pub(crate) clock: StoreClock,
     pub(crate) epoch: Epoch,
+    pub(crate) full_servers: FullServers,
     state: watch::Sender<StoreState>,
     down_servers: Mutex<BTreeMap<String, String>>,
 }
@@ -50,6 +52,7 @@ impl StoreShared {
             scripts: options.scripts.clone(),
             epoch: Epoch::new(&options.key_prefix, clock.clone(), options.read_only),
             clock,
+            full_servers: FullServers::default(),
             state: watch::Sender::new(StoreState::Up),
             down_servers: Mutex::default(),
         }

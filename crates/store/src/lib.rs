@@ -21,6 +21,7 @@ mod clock;
 mod embedded_backend;
 mod epoch;
 mod error_class;
+mod full_servers;
 mod health;
 mod key_scan;
 mod options;

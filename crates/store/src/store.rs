@@ -119,7 +119,7 @@ impl Store {
 
     /// Returns the same store with volatile updates: the embedded engine does not write updated values and deadlines to
     /// disk, so after a restart they may be older. Keys and items that such calls create or delete are written as
-    /// usual. On a Redis or Valkey server this has no effect.
+    /// usual. A full or hanging disk does not reject these calls. On a Redis or Valkey server this has no effect.
     pub fn with_volatile_updates(&self) -> Self {
         let mut store = self.clone();
         if let StoreBackend::Embedded(connection) = &mut store.backend {
@@ -128,14 +128,31 @@ impl Store {
         store
     }
 
-    /// Waits until every change that was made before the call is on disk (embedded engine with a data folder). Does
-    /// nothing on a server, whose durability is configured there. Concurrent callers share one write.
+    /// Returns the same store for calls that the embedded engine accepts while its disk is full or hangs, up to a limit.
+    /// Their changes reach the disk when it works again. On a Redis or Valkey server this has no effect.
+    pub fn with_deferred_writes(&self) -> Self {
+        let mut store = self.clone();
+        if let StoreBackend::Embedded(connection) = &mut store.backend {
+            *connection = connection.with_deferred_writes();
+        }
+        store
+    }
+
+    /// Waits until every change that was made before the call is on disk (embedded engine with a data folder); fails if
+    /// the disk is full or hangs. Does nothing on a server, whose durability is configured there. Concurrent callers share one write.
     pub async fn wait_until_durable(&self) -> RedisResult<()> {
         let StoreBackend::Embedded(connection) = &self.backend else {
             return Ok(());
         };
-        let flushed = connection.engine().flush().await;
-        flushed.map_err(|error| (redis::ErrorKind::Io, "flush failed", error.to_string()).into())
+        embedded_backend::wait_until_durable(connection).await
+    }
+
+    /// Checks that the store answers and accepts writes. Fails with an error of the class `Full` or `Unavailable`.
+    pub async fn check_writable(&self) -> RedisResult<()> {
+        match &self.backend {
+            StoreBackend::Embedded(connection) => connection.engine().check_writable(),
+            StoreBackend::Redis(redis) => redis.check_writable(self.inner.shared.epoch.key()).await,
+        }
     }
 
     /// True if no accepted change was lost at the last end of the store: false after the embedded engine was killed. True

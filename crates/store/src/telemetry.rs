@@ -21,6 +21,17 @@ pub(crate) fn down(reason: &str) {
     counter!("parlor_store_down_total").increment(1);
 }
 
+pub(crate) fn full(server: &str, code: &str, rejected: u64) {
+    warn!(
+        server,
+        code, rejected, "the store is out of memory or cannot write to its disk: add capacity"
+    );
+}
+
+pub(crate) fn rejected_as_full() {
+    counter!("parlor_store_full_total").increment(1);
+}
+
 pub(crate) fn connected(server: impl Display, version: &str) {
     info!(%server, version, "connected to the store");
     counter!("parlor_store_connections_total").increment(1);

@@ -1,5 +1,5 @@
 //! Real servers for tests, each on free ports of 127.0.0.1 and in its own temporary folder. Also a Socket.IO test
-//! client, waiting for a condition, and moving time.
+//! client, faults of the disk, waiting for a condition, and moving time.
 //!
 //! Invariants:
 //! 1. A server ends when its handle is dropped, also if the test panics. If the test process ends in another way (`kill
@@ -19,6 +19,7 @@
 
 mod advance_time;
 mod certificates;
+mod disk_faults;
 mod eventually;
 mod free_port;
 mod http_connection;
@@ -37,6 +38,7 @@ mod watched_process;
 mod websocket_frame;
 
 pub use advance_time::advance_time;
+pub use disk_faults::{DiskFault, DiskFaults, InjectedDiskFault};
 pub use eventually::{ConditionResult, eventually, eventually_within};
 pub use http_connection::{HttpConnection, HttpResponse};
 pub use postgres::Postgres;

@@ -1,7 +1,11 @@
 //! Redis Cluster of three primaries with one replica each.
 //!
+//! `growth.rs` adds a primary.
+//!
 //! Invariant: after `start`, every node reports that the cluster is up, all slots have an owner, and every replica is
 //! in sync, so a failover can begin at once.
+
+mod growth;
 
 use futures_util::future::join_all;
 use redis::{Client, RedisResult, cmd};
@@ -61,7 +65,10 @@ impl RedisClusterOptions {
             .config("cluster-replica-validity-factor 0")
             .config("repl-ping-replica-period 1");
         let nodes = join_all((0..NODES).map(|_| options.clone().start())).await;
-        let mut cluster = RedisCluster { nodes };
+        let mut cluster = RedisCluster {
+            nodes,
+            node_options: options,
+        };
         cluster.form_cluster().await;
         cluster.wait_until_stable().await;
         if !self.fast_failover {
@@ -74,6 +81,8 @@ impl RedisClusterOptions {
 /// Six running nodes. They end on drop.
 pub struct RedisCluster {
     nodes: Vec<Redis>,
+    /// Options of a further node.
+    node_options: RedisOptions,
 }
 
 /// One line of `CLUSTER NODES`.

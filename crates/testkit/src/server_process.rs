@@ -17,7 +17,7 @@ use std::{
 use rustix::process::Signal;
 
 use crate::{
-    free_port, listening_port,
+    DiskFaults, free_port, listening_port,
     watchdog::StopSignal,
     watched_process::{TempFolder, WatchedProcess},
 };
@@ -61,6 +61,12 @@ impl ServerProcessOptions {
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.insert(name.into(), value.into());
         self
+    }
+
+    /// Lets the test inject these faults of the disk.
+    pub fn disk_faults(self, faults: &DiskFaults) -> Self {
+        let environment = faults.environment().into_iter();
+        environment.fold(self, |options, (name, value)| options.env(name, value))
     }
 
     /// Sets an environment variable to a free address. `start` waits until the process listens there, see

@@ -187,6 +187,11 @@ impl Error {
         matches!(self, Self::StoreUnavailable(_) | Self::StoreNotOpen)
     }
 
+    /// True if the store is unavailable or full: a later attempt may succeed, and what has rows can be read from them.
+    pub const fn is_store_outage(&self) -> bool {
+        self.is_store_unavailable() || matches!(self, Self::StoreFull(_))
+    }
+
     /// True if the store or the database is unavailable or full, so that other work fails in the same way.
     pub const fn is_unavailable(&self) -> bool {
         match self {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::error::Result;
+use crate::api::error::{Error, Result};
 
 /// A tokio task that is aborted when the value is dropped.
 #[derive(Debug)]
@@ -66,11 +66,13 @@ impl BackgroundTasks {
     }
 }
 
-/// Logs a failure as "cannot `action`": as debug if the store is unavailable, else as an error.
+/// Logs a failure as "cannot `action`": as debug if store or database log the cause themselves, else as an error.
 pub(crate) fn log_failure<T>(action: &str, result: &Result<T>) {
     match result {
-        // The store itself logs that it is unavailable.
-        Err(error) if error.is_store_unavailable() => tracing::debug!(%error, "cannot {action}"),
+        // The store logs its outage once, and the database that its disk is full.
+        Err(error) if error.is_store_outage() || matches!(error, Error::DatabaseFull(_)) => {
+            tracing::debug!(%error, "cannot {action}");
+        }
         Err(error) => tracing::error!(?error, "cannot {action}"),
         Ok(_) => {}
     }

@@ -41,6 +41,8 @@ pub struct Db {
     now: u64,
     /// Error that the writes of the running command get, if any.
     write_error: Option<CommandError>,
+    /// Number of rejected writes since the last call of `take_rejected_writes`.
+    rejected_writes: u64,
     /// Whether commands and options newer than Redis 6.2 are rejected.
     strict: bool,
     /// Position of the key that was found last, because a command often reads and then changes the same key.
@@ -69,8 +71,17 @@ impl Db {
     }
 
     /// Returns an error if the running command, script or transaction may not write.
-    pub fn check_writable(&self) -> Result<(), CommandError> {
-        self.write_error.clone().map_or(Ok(()), Err)
+    pub fn check_writable(&mut self) -> Result<(), CommandError> {
+        let Some(error) = &self.write_error else {
+            return Ok(());
+        };
+        self.rejected_writes += 1;
+        Err(error.clone())
+    }
+
+    /// Number of writes that were rejected since the last call.
+    pub fn take_rejected_writes(&mut self) -> u64 {
+        std::mem::take(&mut self.rejected_writes)
     }
 
     /// Returns an error if strict mode is on and `option` came with a Redis version (`since`) after 6.2.

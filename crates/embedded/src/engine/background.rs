@@ -144,7 +144,7 @@ impl Drop for BackgroundWorker {
 fn run_expire_cycle(shared: &EngineShared) -> bool {
     let started = Instant::now();
     loop {
-        let mut state = shared.lock();
+        let mut state = shared.lock(false);
         let more = state.db.delete_expired(MAX_KEYS_PER_EXPIRE_STEP);
         // Commands that wait for the mutex run before the next step.
         MutexGuard::unlock_fair(state);
@@ -163,7 +163,9 @@ struct JournalFlusher {
 
 impl JournalFlusher {
     fn new(writer: StoreWriter, shared: &EngineShared) -> Self {
-        if !writer.is_run_marked() {
+        if writer.is_run_marked() {
+            shared.file_says_unclean.store(true, Ordering::Relaxed);
+        } else {
             reject_writes(shared, "the start of this run could not be recorded");
         }
         Self {
@@ -186,7 +188,10 @@ impl JournalFlusher {
         }
         let in_flight = &shared.bytes_in_flight;
         in_flight.store(self.batch.bytes(), Ordering::Relaxed);
-        if let Err(error) = self.writer.write(&self.batch) {
+        *shared.flush_started_at.lock() = Some(Instant::now());
+        let written = self.writer.write(&self.batch);
+        *shared.flush_started_at.lock() = None;
+        if let Err(error) = written {
             exit_on_fsync_failure(&error);
             let reason = error.to_string();
             reject_writes(shared, &reason);
@@ -194,8 +199,13 @@ impl JournalFlusher {
         }
         self.batch = FlushBatch::default();
         in_flight.store(0, Ordering::Relaxed);
+        shared.file_says_unclean.store(true, Ordering::Relaxed);
         if shared.write_gate.accept_writes() {
-            tracing::info!("the data folder is writable again, writes are accepted");
+            let rejected_writes = shared.state.lock().db.take_rejected_writes();
+            tracing::info!(
+                rejected_writes,
+                "the data folder is writable again, writes are accepted"
+            );
         }
         shared
             .background

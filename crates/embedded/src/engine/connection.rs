@@ -24,6 +24,8 @@ const COMMANDS_PER_CAPACITY_CHECK: usize = 64;
 pub struct EmbeddedConnection {
     engine: EmbeddedEngine,
     volatile_updates: bool,
+    /// Whether writes are accepted while the disk fails.
+    defers_writes: bool,
 }
 
 impl EmbeddedConnection {
@@ -36,6 +38,7 @@ impl EmbeddedConnection {
         Self {
             engine,
             volatile_updates: false,
+            defers_writes: false,
         }
     }
 
@@ -47,11 +50,27 @@ impl EmbeddedConnection {
     /// added, unless one of them set a new deadline.
     ///
     /// Keys and items that a command creates or deletes are written to disk as usual, and so are changes of lists.
+    ///
+    /// While the disk is full or hangs, these commands are not rejected, as with
+    /// [`with_deferred_writes`](Self::with_deferred_writes).
     #[must_use]
     pub fn with_volatile_updates(&self) -> Self {
         Self {
             engine: self.engine.clone(),
             volatile_updates: true,
+            defers_writes: true,
+        }
+    }
+
+    /// Returns a connection whose writes are accepted while the disk is full or hangs, up to
+    /// [`EngineOptions::max_unflushed_bytes`](crate::EngineOptions::max_unflushed_bytes). They reach the disk with the next
+    /// flush that succeeds. An engine that ends before that was not closed cleanly.
+    #[must_use]
+    pub fn with_deferred_writes(&self) -> Self {
+        Self {
+            engine: self.engine.clone(),
+            volatile_updates: self.volatile_updates,
+            defers_writes: true,
         }
     }
 
@@ -63,7 +82,10 @@ impl EmbeddedConnection {
     }
 
     fn lock(&self) -> MutexGuard<'_, EngineState> {
-        let mut state = self.engine.lock();
+        let mut state = match self.defers_writes {
+            true => self.engine.lock_for_deferrable_writes(),
+            false => self.engine.lock(),
+        };
         state.db.journal.set_volatile_updates(self.volatile_updates);
         state
     }

@@ -9,6 +9,7 @@
 mod background;
 mod background_control;
 pub mod connection;
+mod flush_error;
 pub mod lazyfree;
 mod options;
 pub mod state;
@@ -16,22 +17,25 @@ mod write_gate;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
+use redis::RedisResult;
 use tokio::sync::watch;
 
 use self::background::BackgroundThread;
 use self::background_control::{BackgroundControl, BackgroundRequest};
 use self::connection::EmbeddedConnection;
 use self::state::EngineState;
-use self::write_gate::WriteGate;
+use self::write_gate::{DISK_HANGS, WriteGate};
 use crate::db::Db;
 use crate::error::{CommandError, EngineOpenError};
 use crate::persistence::{self, StoreWriter};
 use crate::pubsub::{EmbeddedSubscriber, PubSubRegistry};
 use crate::scripting::ScriptEngine;
 
+pub use self::flush_error::FlushError;
 pub use self::options::EngineOptions;
 
 const STORE_CLOSED: CommandError =
@@ -53,18 +57,13 @@ pub(crate) struct EngineShared {
     pub background: BackgroundControl,
     /// Approximate bytes that were taken from the journal and are not on disk yet.
     pub bytes_in_flight: AtomicUsize,
+    /// Start of the running flush.
+    pub flush_started_at: Mutex<Option<Instant>>,
+    /// Whether the file says that its last run was not closed cleanly. No change may be accepted before, because a crash
+    /// could then lose it without a trace.
+    pub file_says_unclean: AtomicBool,
     pub options: EngineOptions,
     previous_run_was_clean: bool,
-}
-
-/// Accepted changes could not be written to disk. They stay in memory, and the next flush retries them.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error(
-    "the data folder is full or not writable ({reason}); changes stay in memory and the next flush retries them"
-)]
-pub struct FlushError {
-    /// Why the flush failed.
-    pub reason: Arc<str>,
 }
 
 impl EmbeddedEngine {
@@ -109,6 +108,8 @@ impl EmbeddedEngine {
             write_gate: WriteGate::default(),
             background,
             bytes_in_flight: AtomicUsize::new(0),
+            flush_started_at: Mutex::new(None),
+            file_says_unclean: AtomicBool::new(!previous_run_was_clean),
             options,
             previous_run_was_clean,
         });
@@ -167,6 +168,18 @@ impl EmbeddedEngine {
         let _ = self.shared.background.wait_until_stopped().await;
     }
 
+    /// Returns the error that a write gets at the moment, or that it would get if the running flush does not end.
+    pub fn check_writable(&self) -> RedisResult<()> {
+        if let Some(error) = self.shared.write_gate.write_error(|| false) {
+            return Err(error.into());
+        }
+        let started_at = *self.shared.flush_started_at.lock();
+        match started_at {
+            Some(at) if at.elapsed() > self.shared.options.max_flush_wait => Err(DISK_HANGS.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the engine has a data folder.
     pub fn is_persistent(&self) -> bool {
         self.shared.options.data_folder.is_some()
@@ -184,7 +197,12 @@ impl EmbeddedEngine {
 
     /// Locks the state for a command that starts now.
     pub(crate) fn lock(&self) -> MutexGuard<'_, EngineState> {
-        self.shared.lock()
+        self.shared.lock(false)
+    }
+
+    /// As [`lock`](Self::lock), for a command whose changes need not reach the disk soon.
+    pub(crate) fn lock_for_deferrable_writes(&self) -> MutexGuard<'_, EngineState> {
+        self.shared.lock(true)
     }
 
     /// Whether writers have to wait for a flush.
@@ -192,25 +210,35 @@ impl EmbeddedEngine {
         self.shared.write_gate.has_backpressure()
     }
 
-    /// Waits while there is backpressure, so that unflushed changes cannot fill the memory.
+    /// Waits while there is backpressure, so that unflushed changes cannot fill the memory. If the disk hangs, the wait
+    /// ends, and writes are rejected.
     pub(crate) async fn wait_for_write_capacity(&self) {
-        self.shared.write_gate.wait_for_capacity().await;
+        let limit = self.shared.options.max_flush_wait;
+        self.shared.write_gate.wait_for_capacity(limit).await;
     }
 }
 
 impl EngineShared {
     /// Locks the state and sets the time and the write permission of the command that starts now. Starts backpressure
     /// if the journal has grown too large.
-    pub fn lock(&self) -> MutexGuard<'_, EngineState> {
+    ///
+    /// While the disk fails, a command whose changes need not reach the disk soon may still write: its few changes stay in
+    /// the journal, which is bounded.
+    pub fn lock(&self, defers_writes: bool) -> MutexGuard<'_, EngineState> {
         let mut state = self.state.lock();
-        if state.db.journal.bytes() > self.options.max_unflushed_bytes
-            && self.write_gate.start_backpressure()
-        {
+        let unflushed = state.db.journal.bytes();
+        let max_unflushed = self.options.max_unflushed_bytes;
+        if unflushed > max_unflushed && self.write_gate.start_backpressure() {
             self.background.request(BackgroundRequest::Flush(None));
         }
-        state
-            .db
-            .begin_command(self.options.clock.now_ms(), self.write_gate.write_error());
+        let write_error = self.write_gate.write_error(|| {
+            let in_flight = self.bytes_in_flight.load(Ordering::Relaxed);
+            defers_writes
+                && unflushed + in_flight <= max_unflushed
+                && self.file_says_unclean.load(Ordering::Relaxed)
+        });
+        let now = self.options.clock.now_ms();
+        state.db.begin_command(now, write_error);
         state
     }
 

@@ -24,6 +24,9 @@ pub struct EngineOptions {
     /// Approximate bytes of unflushed changes above which the engine flushes at once and writers wait until that flush
     /// begins. Default: 64 MiB.
     pub max_unflushed_bytes: usize,
+    /// Longest time that a writer waits for a flush. Then the disk counts as hanging, and writes are rejected until the
+    /// flush ends. Default: 5 seconds.
+    pub max_flush_wait: Duration,
 }
 
 impl Default for EngineOptions {
@@ -35,6 +38,7 @@ impl Default for EngineOptions {
             flush_interval: Duration::from_secs(1),
             max_queued_messages: 1_024,
             max_unflushed_bytes: 64 * 1024 * 1024,
+            max_flush_wait: Duration::from_secs(5),
         }
     }
 }

@@ -166,7 +166,7 @@ impl<'a> NativeScriptCall<'a> {
         call_command(self.db, command, args)
     }
 
-    fn check_write(&self, key: &[u8]) -> Result<(), CommandError> {
+    fn check_write(&mut self, key: &[u8]) -> Result<(), CommandError> {
         self.check_declared(key)?;
         self.db.check_writable()
     }

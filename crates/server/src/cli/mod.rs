@@ -9,9 +9,12 @@ mod cleanup;
 mod completions;
 mod doctor;
 mod escape;
+mod export;
+mod import;
 mod keys;
 mod migrate;
 mod output;
+mod progress;
 mod redis_value;
 mod repair;
 mod schema;
@@ -43,6 +46,7 @@ Examples:
   parlor keys list 'presence:*'                 inspect keys
   parlor doctor                                 check store and database
   parlor migrate-store --help                   move to Redis and PostgreSQL
+  parlor import --help                          bring the messages of another system
 
 Exit codes: 0 success, 1 failure, 2 invalid usage or configuration.";
 
@@ -98,6 +102,10 @@ enum CliCommand {
     Doctor(doctor::Args),
     /// Copy the store, the database or both to other servers
     MigrateStore(migrate::Args),
+    /// Import users, conversations and messages from a file
+    Import(import::Args),
+    /// Export users, conversations and messages to a file
+    Export(export::Args),
     /// Rebuild store keys from the database
     #[command(subcommand)]
     Repair(repair::RepairCommand),
@@ -165,6 +173,8 @@ fn run(
             CliCommand::Keys(command) => keys::run(command, loaded, output).await,
             CliCommand::Doctor(args) => doctor::run(args, loaded, output).await,
             CliCommand::MigrateStore(args) => migrate::run(args, loaded, output).await,
+            CliCommand::Import(args) => import::run(args, loaded, output).await,
+            CliCommand::Export(args) => export::run(args, loaded, output).await,
             CliCommand::Repair(command) => repair::run(command, loaded, output).await,
             CliCommand::Sessions(command) => sessions::run(command, loaded, output).await,
             CliCommand::Cleanup(command) => cleanup::run(command, loaded, output).await,

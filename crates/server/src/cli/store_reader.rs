@@ -10,6 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use futures_util::future::try_join_all;
+use parlor_chat::ids::NodeId;
 use parlor_chat::keys::{KeySettings, Keyspace};
 use parlor_store::{Store, StoreKind, StoreOpenError, StoreOptions, StoreUrl};
 use redis::{Cmd, FromRedisValue, RedisResult};
@@ -142,4 +143,22 @@ pub fn keyspace(config: &Config) -> anyhow::Result<Keyspace> {
 pub fn keyspace_of(url: &StoreUrl, settings: KeySettings) -> anyhow::Result<Keyspace> {
     let is_cluster = matches!(url, StoreUrl::Cluster { .. });
     Ok(Keyspace::new(settings, is_cluster)?)
+}
+
+/// A node whose lease has not expired.
+pub async fn find_live_node(store: &Store, keys: &Keyspace) -> RedisResult<Option<String>> {
+    let all = redis::cmd("ZRANGE")
+        .arg(keys.node_index())
+        .arg(0)
+        .arg(-1)
+        .take();
+    let nodes: Vec<String> = query(store, &all).await?;
+    for node in nodes {
+        let Ok(id) = NodeId::new(&node) else { continue };
+        let exists = redis::cmd("EXISTS").arg(keys.node_lease(&id)).take();
+        if query::<bool>(store, &exists).await? {
+            return Ok(Some(node));
+        }
+    }
+    Ok(None)
 }

@@ -52,8 +52,8 @@ impl SocketIoGateway {
         let device = Arc::new(device);
         match chat.presence().connect(Arc::clone(&device)).await {
             Ok(_) => {}
-            // Presence registers the device when the store is available again.
-            Err(error) if error.is_store_unavailable() => {}
+            // Presence registers the device when the store accepts it again.
+            Err(error) if error.is_store_outage() => {}
             Err(error) => {
                 let _ = Box::pin(chat.presence().disconnect(&device)).await;
                 return Err(error.into());
@@ -117,7 +117,7 @@ impl SocketIoGateway {
         self.set_token_expiry(state, &caller);
         state.mutable.lock().caller = Arc::new(caller);
         match chat.presence().connect(Arc::clone(&state.device)).await {
-            Err(error) if !error.is_store_unavailable() => Err(error.into()),
+            Err(error) if !error.is_store_outage() => Err(error.into()),
             _ => Ok(true),
         }
     }

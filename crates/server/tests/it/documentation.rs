@@ -12,7 +12,7 @@ use self::reader::Reader;
 use self::steps::{repository, steps};
 
 /// The pages, in the order in which the README names them.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "examples/README.md",
     "docs/guide/connecting.md",
@@ -21,6 +21,7 @@ const PAGES: [&str; 8] = [
     "docs/guide/messages.md",
     "docs/guide/sessions.md",
     "docs/guide/limits.md",
+    "docs/guide/importing.md",
 ];
 /// It runs beside old services, on their Redis.
 const ADOPTING: &str = "docs/guide/adopting.md";

@@ -31,3 +31,4 @@ mod socketio;
 mod support;
 mod token;
 mod tokens;
+mod transfer;

@@ -4,9 +4,11 @@
 //! 1. A request ends within [`StoreOptions::request_timeout`](crate::StoreOptions::request_timeout), all attempts
 //!    included.
 //! 2. A request is executed at most once, unless it is read-only or the caller declared it idempotent.
+//! 3. All callers share the connections, so a command that changes the state of its connection is rejected.
 
 mod circuit_breaker;
 pub(crate) mod cluster;
+mod connection_command;
 pub(crate) mod connector;
 mod open;
 mod pipeline;
@@ -24,9 +26,11 @@ use redis::{Cmd, RedisResult, Value};
 use self::cluster::ClusterBackend;
 use self::cluster::routing::{CommandRoute, ReplyMerge, route_command};
 use self::cluster::topology::parse_redirection;
+use self::connection_command::reject_connection_command;
 use self::connector::ServerConnector;
 use self::primary_pool::PrimaryPool;
 use self::retry::{AttemptError, Attempts, is_read_only, proves_not_executed};
+use crate::error_class::{StoreErrorClass, classify_error};
 use crate::health::StoreShared;
 use crate::script;
 use crate::url::ServerAddress;
@@ -54,6 +58,7 @@ enum AttemptTarget {
 impl RedisBackend {
     /// Runs a command, with retries as far as they are safe.
     pub(crate) async fn execute(&self, cmd: &Cmd, idempotent: bool) -> RedisResult<Value> {
+        reject_connection_command(cmd)?;
         let deadline = Instant::now() + self.shared.request_timeout;
         let route = self.route_of(cmd);
         let is_idempotent = || idempotent || is_read_only(cmd);
@@ -142,6 +147,19 @@ impl RedisBackend {
             (pool.server(), reply.and_then(Value::extract_error))
         });
         join_all(queries).await
+    }
+
+    /// Checks that the store accepts writes, by a command that writes nothing: `SETRANGE` with an empty text. A server
+    /// rejects it while it is out of memory or cannot persist.
+    pub(crate) async fn check_writable(&self, key: &str) -> RedisResult<()> {
+        let mut probe = redis::cmd("SETRANGE");
+        probe.arg(format!("{key}:probe")).arg(0).arg("");
+        let reply = self.execute(&probe, true).await;
+        match reply.and_then(Value::extract_error) {
+            // The server answers, and says nothing about its memory or its disk.
+            Err(error) if classify_error(&error) == StoreErrorClass::Rejected => Ok(()),
+            reply => reply.map(drop),
+        }
     }
 
     pub(crate) fn primary_pools(&self) -> Vec<Arc<PrimaryPool>> {

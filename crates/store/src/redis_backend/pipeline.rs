@@ -16,6 +16,7 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 
 use super::cluster::routing::CommandRoute;
 use super::cluster::topology::parse_redirection;
+use super::connection_command::reject_connection_command;
 use super::primary_pool::PrimaryPool;
 use super::retry::{AttemptError, Attempts, is_read_only, proves_not_executed};
 use super::{AttemptTarget, RedisBackend};
@@ -51,6 +52,7 @@ impl RedisBackend {
         count: usize,
         idempotent: bool,
     ) -> RedisResult<Vec<Value>> {
+        pipe.cmd_iter().try_for_each(reject_connection_command)?;
         let deadline = Instant::now() + self.shared.request_timeout;
         if pipe.is_transaction() {
             let inlined = script::with_sources(pipe);

@@ -25,6 +25,8 @@ contract! {
     the_epoch_exists_and_stays on embedded redis valkey;
     the_epoch_rises_on_request on embedded redis;
     every_primary_can_be_queried on embedded redis;
+    a_command_that_changes_its_connection_is_rejected on embedded redis;
+    a_store_with_room_is_writable on embedded redis;
     a_closed_store_ends_its_subscriptions on embedded redis;
 }
 
@@ -44,12 +46,47 @@ cluster_contract! { the_contract_holds_on_a_cluster:
     the_epoch_exists_and_stays;
     the_epoch_rises_on_request;
     every_primary_can_be_queried;
+    a_command_that_changes_its_connection_is_rejected;
+    a_store_with_room_is_writable;
     a_closed_store_ends_its_subscriptions;
 }
 
 static ADD: LuaScript = LuaScript::new("add", "return redis.call('INCRBY', KEYS[1], ARGV[1])");
 static FAIL: LuaScript =
     LuaScript::new("fail", "return redis.error_reply('ODD the number is odd')");
+
+async fn a_command_that_changes_its_connection_is_rejected(f: &Fixture) {
+    let mut store = f.store.clone();
+    let key = f.key("watched");
+    for name in ["WATCH", "SUBSCRIBE", "PSUBSCRIBE"] {
+        let mut cmd = redis::cmd(name);
+        cmd.arg(&key);
+        let alone = cmd.exec_async(&mut store).await.unwrap_err();
+        let mut pipe = redis::pipe();
+        let in_pipeline = pipe.add_command(cmd).exec_async(&mut store).await;
+        for error in [alone, in_pipeline.unwrap_err()] {
+            let class = classify_error(&error);
+            assert_eq!(class, StoreErrorClass::Rejected, "{name}: {error}");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+    // The connection still belongs to all callers.
+    store.set(&key, "1").await.unwrap();
+    let mut pipe = redis::pipe();
+    let read: (String,) = pipe
+        .atomic()
+        .get(&key)
+        .query_async(&mut store)
+        .await
+        .unwrap();
+    assert_eq!(read.0, "1");
+}
+
+async fn a_store_with_room_is_writable(f: &Fixture) {
+    f.store.check_writable().await.unwrap();
+    let keys = f.store.scan("*:probe", 100).next().await;
+    assert!(keys.unwrap().is_none_or(|keys| keys.is_empty()));
+}
 
 async fn commands_reply_as_redis_does(f: &Fixture) {
     let mut store = f.store.clone();

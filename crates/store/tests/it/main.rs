@@ -11,5 +11,6 @@ mod contract;
 mod embedded;
 mod failover;
 mod fixture;
+mod growth;
 mod open;
 mod outage;

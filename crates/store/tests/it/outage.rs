@@ -146,9 +146,25 @@ async fn a_full_store_rejects_writes_and_still_reads() {
         .await
         .unwrap_err();
     assert_eq!(classify_error(&error), StoreErrorClass::Full, "{error}");
+    // A plain pipeline, also with a script, and also beside a command that is rejected for another reason.
+    static WRITE: LuaScript = LuaScript::new("write", "return redis.call('SET', KEYS[1], '1')");
+    let script = WRITE.keys("k").cmd();
+    let wrong_type = redis::cmd("LLEN").arg("k").take();
+    let write = redis::cmd("SET").arg("k").arg("w").take();
+    for commands in [vec![write.clone()], vec![script], vec![wrong_type, write]] {
+        let mut pipe = redis::pipe();
+        for command in commands {
+            pipe.add_command(command);
+        }
+        let error = pipe.exec_async(&mut store.clone()).await.unwrap_err();
+        assert_eq!(classify_error(&error), StoreErrorClass::Full, "{error}");
+    }
+    let error = store.check_writable().await.unwrap_err();
+    assert_eq!(classify_error(&error), StoreErrorClass::Full, "{error}");
     assert_eq!(store.clone().get("k").await.unwrap().as_deref(), Some("v"));
     limit("0").await;
     store.clone().set("k", "w").await.unwrap();
+    store.check_writable().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,7 +127,7 @@ impl Conversations {
                     ..
                 }) => return Ok(answer),
                 Ok(_) => {}
-                Err(error) if error.is_store_unavailable() => break,
+                Err(error) if error.is_store_outage() => break,
                 Err(error) => return Err(error),
             }
             match self.membership_loads.single_flight.join(&key) {
@@ -152,7 +152,7 @@ impl Conversations {
         let epoch = self.ctx.store_epoch();
         let cached = match self.lookup_membership(key).await {
             Ok(cached) => cached,
-            Err(error) if error.is_store_unavailable() => {
+            Err(error) if error.is_store_outage() => {
                 return self.read_membership_row(key).await;
             }
             Err(error) => return Err(error),

@@ -16,7 +16,7 @@
 //! 3. A group or support conversation with members has an owner: when the last owner leaves, another member becomes
 //!    owner.
 //! 4. The id of a deleted conversation is never used again. A deleted conversation has neither a row nor members from
-//!    the commit of its deletion on; its messages, which nobody can reach any more, are removed in the background.
+//!    the commit of its deletion on; its messages, which no statement returns any more, are removed in the background.
 //! 5. Every call can be repeated. A call that changes nothing takes no lock, raises no version and publishes nothing: a
 //!    committed change that is not published yet is in the outbox.
 
@@ -57,9 +57,12 @@ use crate::unread::Unread;
 
 pub(crate) use self::member_rows::MemberRow;
 pub(crate) use self::model::{
-    LargeMembersChangedFrame, MAX_LISTED_PARTICIPANTS, MembersChangedFrame, MembershipChangedFrame,
+    ConversationPatch, LargeMembersChangedFrame, MAX_LISTED_PARTICIPANTS, MembersChangedFrame,
+    MembershipChangedFrame,
 };
 pub(crate) use self::publish::outbox_subject;
+pub(crate) use self::rows::direct_pair;
+pub(crate) use self::validate::{MAX_IDEMPOTENCY_KEY_BYTES, validate_patch};
 
 pub use self::model::{
     Conversation, ConversationKind, ConversationSummary, HistoryVisibility, Member, MemberChange,

@@ -87,12 +87,12 @@ pub(super) struct ConversationDraft {
 
 /// Fields of a conversation to set; `None` leaves a field as it is.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ConversationPatch {
+pub(crate) struct ConversationPatch {
     /// New title; empty to remove the title.
-    pub(super) title: Option<String>,
-    pub(super) open: Option<bool>,
-    pub(super) history: Option<HistoryVisibility>,
-    pub(super) priority: Option<SupportPriority>,
+    pub(crate) title: Option<String>,
+    pub(crate) open: Option<bool>,
+    pub(crate) history: Option<HistoryVisibility>,
+    pub(crate) priority: Option<SupportPriority>,
 }
 
 /// A conversation.

@@ -133,7 +133,7 @@ impl Conversations {
             .await
         {
             Ok(stored) => Some(stored),
-            Err(error) if error.is_store_unavailable() => None,
+            Err(error) if error.is_store_outage() => None,
             Err(error) => return Err(error),
         };
         let list = match stored {

@@ -89,7 +89,7 @@ impl ConversationRow {
 }
 
 /// Text in the column `pair` that identifies a direct conversation of two users.
-pub(super) fn direct_pair(one: &UserId, other: &UserId) -> String {
+pub(crate) fn direct_pair(one: &UserId, other: &UserId) -> String {
     let (first, second) = (one.min(other), one.max(other));
     format!("{first} {second}")
 }

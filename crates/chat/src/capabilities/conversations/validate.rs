@@ -18,7 +18,7 @@ use crate::ids::{ConversationId, UserId};
 /// Maximum length of a title in bytes.
 const MAX_TITLE_BYTES: usize = 256;
 /// Maximum length of an idempotency key in bytes.
-const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
+pub(crate) const MAX_IDEMPOTENCY_KEY_BYTES: usize = 256;
 
 /// Validates a create request, and fills in the defaults.
 pub(super) fn validate_create(
@@ -110,7 +110,7 @@ fn direct_pair(kind: ConversationKind, members: &[(UserId, MemberRole)]) -> Resu
 }
 
 /// Rejects fields that this kind of conversation does not have.
-pub(super) fn validate_patch(kind: ConversationKind, patch: &ConversationPatch) -> Result<()> {
+pub(crate) fn validate_patch(kind: ConversationKind, patch: &ConversationPatch) -> Result<()> {
     if let Some(title) = &patch.title {
         if title.len() > MAX_TITLE_BYTES {
             return invalid_request(format!("`title` is longer than {MAX_TITLE_BYTES} bytes"));

@@ -16,9 +16,9 @@ pub mod keys;
 pub mod gcra;
 mod local_limiter;
 mod model;
-mod native;
 mod operation_group;
 mod operations;
+mod scripts;
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ static CHECK_FIXED_WINDOW: LuaScript = script!("scripts/check_fixed_window.lua")
 static CHECK_SLIDING_WINDOW: LuaScript = script!("scripts/check_sliding_window.lua");
 static CHECK_GCRA: LuaScript = script!("scripts/check_gcra.lua");
 static COUNT_MESSAGE: LuaScript =
-    script!("scripts/count_message.lua").with_native(native::count_message);
+    script!("scripts/count_message.lua").with_native(scripts::native::count_message);
 static REFUND_MESSAGE: LuaScript = script!("scripts/refund_message.lua");
 
 static FOREIGN_KEY: ForeignKeyWarning =

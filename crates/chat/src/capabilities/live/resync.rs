@@ -124,7 +124,7 @@ impl ConversationFeed {
         self.resync_receipts(&row).await?;
         let typers = match self.live.typing.typing_users(&self.conversation).await {
             // The known indicators expire by themselves, and the resync after the outage reads them again.
-            Err(error) if error.is_store_unavailable() => None,
+            Err(error) if error.is_store_outage() => None,
             typers => Some(typers?),
         };
         let mut state = self.state.lock();

@@ -24,6 +24,7 @@ mod encode;
 mod fill_gap;
 mod history;
 mod in_flight;
+mod mark_applied;
 mod message_row;
 mod missed;
 mod model;
@@ -69,7 +70,9 @@ use crate::typing::Typing;
 use crate::unread::Unread;
 
 pub use self::encode::{MessageFrameHeader, decode_message_frame};
+pub(crate) use self::mark_applied::mark_recent_as_applied;
 pub(crate) use self::message_row::MessageRow;
+pub(crate) use self::model::MAX_SEQ;
 pub use self::model::{
     HistoryAnchor, Message, MessageEdit, MessageList, MissedMessages, NewMessage, SentMessage,
 };
@@ -78,6 +81,7 @@ pub use self::operations::{
     CatchUpConversation, DeleteMessage, EditMessage, GetMessage, JoinReply, ListMessages,
     SendMessage,
 };
+pub(crate) use self::validate::{ValidatedContent, validate_client_id};
 
 /// Interval of the replays.
 const BACKGROUND_INTERVAL: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::ids::{ConversationId, UserId};
 
 /// Upper bound for a `seq` in a request. No message reaches it, and a Lua number represents it exactly.
-pub(super) const MAX_SEQ: u64 = 1 << 52;
+pub(crate) const MAX_SEQ: u64 = 1 << 52;
 
 /// A message as clients receive it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -17,16 +17,16 @@ const MAX_CLIENT_ID_BYTES: usize = 128;
 
 /// Validated text, metadata and mentions of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ValidatedContent {
-    pub(super) text: String,
+pub(crate) struct ValidatedContent {
+    pub(crate) text: String,
     /// JSON text.
-    pub(super) metadata: Option<String>,
-    pub(super) mentions: Vec<UserId>,
+    pub(crate) metadata: Option<String>,
+    pub(crate) mentions: Vec<UserId>,
 }
 
 impl ValidatedContent {
     /// Validates text and metadata. Metadata that is `null` counts as absent.
-    pub(super) fn new(
+    pub(crate) fn new(
         text: String,
         metadata: Option<&Value>,
         options: &MessageOptions,
@@ -106,7 +106,7 @@ fn contains_nul(value: &Value) -> bool {
 }
 
 /// Validates a client id.
-pub(super) fn validate_client_id(client_id: &str) -> Result<()> {
+pub(crate) fn validate_client_id(client_id: &str) -> Result<()> {
     let printable = !client_id.is_empty() && !client_id.chars().any(char::is_control);
     if !printable || client_id.len() > MAX_CLIENT_ID_BYTES {
         let text = format!("`clientId` is not 1 to {MAX_CLIENT_ID_BYTES} bytes of printable text");

@@ -7,7 +7,7 @@ use sqlx::FromRow;
 
 use crate::api::error::Result;
 use crate::clock::Timestamp;
-use crate::database::{Database, read_statement, to_db_integer, write_statement};
+use crate::database::{Database, from_db_integer, read_statement, to_db_integer, write_statement};
 use crate::ids::{ConversationId, NodeId};
 
 /// Messages per page.
@@ -21,7 +21,14 @@ const WRITE: &str = "
 const DELETE: &str = "DELETE FROM apply_watermarks WHERE node = $1 AND applied_before = $2";
 const SELECT_ALL: &str = "SELECT node, applied_before FROM apply_watermarks ORDER BY node";
 const SELECT_MESSAGES: &str = "
-    SELECT id, conversation_id, seq FROM messages WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3";
+    SELECT id, conversation_id, seq FROM messages
+    WHERE id > $1 AND id < $2
+        AND conversation_id NOT IN (SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL)
+    ORDER BY id LIMIT $3";
+const SELECT_ACTIVE_CONVERSATIONS: &str = "
+    SELECT id, last_seq FROM conversations
+    WHERE id IN (SELECT conversation_id FROM messages WHERE id >= $1 AND id < $2) AND id > $3
+    ORDER BY id LIMIT $4";
 
 /// Watermark of a node: all its messages with older ids are applied.
 #[derive(Debug, Clone, PartialEq, Eq, FromRow)]
@@ -86,6 +93,29 @@ pub(super) async fn find_messages(
         database,
         query_as(SELECT_MESSAGES, after, before, REPLAY_PAGE_SIZE).fetch_all
     ))
+}
+
+/// Reads a page of the conversations with messages in a period, by id, with their `last_seq`.
+pub(super) async fn find_active_conversations(
+    database: &Database,
+    (from, to): (Timestamp, Timestamp),
+    after: &str,
+) -> Result<Vec<(ConversationId, u64)>> {
+    let (from, to) = (min_message_id(from), min_message_id(to));
+    let page: Vec<(String, i64)> = read_statement!(
+        database,
+        query_as(
+            SELECT_ACTIVE_CONVERSATIONS,
+            from,
+            to,
+            after,
+            REPLAY_PAGE_SIZE
+        )
+        .fetch_all
+    );
+    let page = page.into_iter();
+    page.map(|(id, last)| Ok((ConversationId::new(id)?, from_db_integer(last))))
+        .collect()
 }
 
 /// Smallest UUIDv7 text of a moment.

@@ -9,7 +9,7 @@ use super::local_devices::{LocalDevice, device_key};
 use super::model::Device;
 use super::register::RegistrationReason;
 use super::script_call::{PresenceScriptArgs, query_each};
-use crate::api::error::Result;
+use crate::api::error::{Error, Result};
 use crate::background::log_failure;
 use crate::clock::duration_millis;
 use crate::ids::DeadlineShard;
@@ -32,13 +32,32 @@ const REPLY_DEVICE_REMOVED: u8 = 3;
 
 impl Presence {
     /// Writes the buffered heartbeats. Unwritten ones stay in the buffer. The background task calls this every second.
+    ///
+    /// A full store rejects registrations and departures, which stay queued. It still accepts heartbeats, which are not
+    /// written to its disk.
     pub async fn flush_heartbeats(&self) -> Result<()> {
         let _flushing = self.flush_lock.lock().await;
-        self.register_queued().await?;
-        self.write_deferred_departures().await?;
-        if self.devices.lock().has_queued_registrations() {
+        let is_full = match self.flush_registrations().await {
+            Err(Error::StoreFull(error)) => Some(error),
+            flushed => {
+                flushed?;
+                None
+            }
+        };
+        if is_full.is_none() && self.devices.lock().has_queued_registrations() {
             return Ok(());
         }
+        self.flush_beats().await?;
+        is_full.map_or(Ok(()), |error| Err(Error::StoreFull(error)))
+    }
+
+    /// Writes the queued registrations and the deferred departures.
+    async fn flush_registrations(&self) -> Result<()> {
+        self.register_queued().await?;
+        self.write_deferred_departures().await
+    }
+
+    async fn flush_beats(&self) -> Result<()> {
         let mut unwritten = UnwrittenHeartbeats {
             presence: self,
             beats: self.devices.lock().start_flush(),

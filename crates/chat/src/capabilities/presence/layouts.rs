@@ -9,7 +9,7 @@
 
 use parlor_store::LuaScript;
 
-use super::native;
+use super::scripts::native;
 use crate::ids::UserId;
 use crate::keys::{Key, Keyspace, PresenceLayout};
 

@@ -58,7 +58,6 @@ mod layouts;
 mod lifecycle;
 mod local_devices;
 mod model;
-mod native;
 mod operation_group;
 mod operations;
 mod query;
@@ -67,6 +66,7 @@ mod register;
 mod remove_device;
 mod restart;
 mod script_call;
+mod scripts;
 mod stored_state;
 mod watch;
 

@@ -53,8 +53,8 @@ impl Sessions {
                     return Ok(caller);
                 }
                 match Box::pin(self.begin(&caller, Some(device.as_str()))).await {
-                    // The caller has a session, only the store is unavailable.
-                    Err(error) if error.is_store_unavailable() => return Ok(caller),
+                    // The caller has a session, only the store is unavailable or full.
+                    Err(error) if error.is_store_outage() => return Ok(caller),
                     begun => begun?,
                 }
             }

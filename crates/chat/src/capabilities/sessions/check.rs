@@ -102,7 +102,7 @@ impl Sessions {
         {
             Ok(session) => session,
             // The rows contain the same session.
-            Err(error) if error.is_store_unavailable() => {
+            Err(error) if error.is_store_outage() => {
                 self.find_session_in_rows(user, Some(issued)).await?
             }
             Err(error) => return Err(error),

@@ -125,7 +125,7 @@ impl Sessions {
                 .iter()
                 .map(|user| self.recheck_user(user, None, sequence));
             for checked in futures_util::future::join_all(checks).await {
-                if checked.as_ref().is_err_and(Error::is_store_unavailable) {
+                if checked.as_ref().is_err_and(Error::is_store_outage) {
                     return checked;
                 }
                 // An error of one user must not delay the others.

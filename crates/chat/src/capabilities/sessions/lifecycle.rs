@@ -114,9 +114,7 @@ impl Sessions {
     /// The session of a user. The caller must be authorized to see it.
     pub async fn session(&self, user: &UserId) -> Result<UserSession> {
         match self.find_session(user, None, None).await {
-            Err(error) if error.is_store_unavailable() => {
-                self.find_session_in_rows(user, None).await
-            }
+            Err(error) if error.is_store_outage() => self.find_session_in_rows(user, None).await,
             found => found,
         }
     }

@@ -30,13 +30,13 @@ mod end_events;
 mod find;
 mod lifecycle;
 mod model;
-mod native;
 mod operation_group;
 mod operations;
 mod reconcile;
 mod row_batches;
 mod row_changes;
 mod rows;
+mod scripts;
 mod session_hash;
 mod session_key;
 mod visitors;
@@ -62,6 +62,7 @@ use crate::request_batcher::RequestBatcher;
 pub use self::connections::{ConnectionRegistration, SessionEndHandler, SessionEndWaiter};
 pub use self::model::{SessionEndReason, SessionStatus, UserSession};
 pub use self::operation_group::OPERATIONS;
+pub(crate) use self::operations::MAX_BLOCK_REASON_BYTES;
 pub use self::operations::{
     BeginSession, BeginVisitorSession, EndSession, EndUserSession, GetSession, GetUserSession,
     SessionEnded, SessionInfo, SessionValidity, UpdateUserSession, ValidateSession, VisitorSession,

@@ -12,7 +12,7 @@ use crate::chat::Chat;
 use crate::ids::{DeviceId, UserId};
 
 /// Maximum length of the reason for a block in bytes.
-const MAX_BLOCK_REASON_BYTES: usize = 256;
+pub(crate) const MAX_BLOCK_REASON_BYTES: usize = 256;
 
 /// Begins a session of the caller; it replaces the user's earlier session.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]

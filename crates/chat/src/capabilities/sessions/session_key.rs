@@ -7,8 +7,8 @@ use tracing::warn;
 
 use super::Sessions;
 use super::model::UserSession;
-use super::native;
 use super::rows::{UserSessionRow, to_unix_seconds};
+use super::scripts::native;
 use super::session_hash::{HashField, SessionHash, SessionKeyContent, SyncRecord};
 use crate::api::error::Result;
 use crate::clock::{Timestamp, duration_millis};

@@ -24,6 +24,7 @@ mod marked_position;
 mod model;
 mod operation_group;
 mod operations;
+mod rebuild;
 mod receipts;
 mod reconcile;
 mod repair;
@@ -48,6 +49,8 @@ pub use self::model::{
 };
 pub use self::operation_group::OPERATIONS;
 pub use self::operations::{GetUnread, ListReceipts, MarkDelivered, MarkRead, MarkUnread};
+pub(crate) use self::rows::UPDATE_READ;
+
 pub use self::repair::{CounterDifference, DifferenceKind, RepairReport};
 
 /// Service that maintains the unread counts on one node.

@@ -80,8 +80,8 @@ const SELECT_POSITION_WITH_TOTAL: &str = concat!(
      FROM members m JOIN conversations c ON c.id = m.conversation_id WHERE m.conversation_id = $2 AND m.user_id = $3"
 );
 
-/// Marks messages as read. `seq + 0` is in no index, so the member's own messages are found by their sender: the range may
-/// contain very many messages of others.
+// `seq + 0` is in no index, so the member's own messages are found by their sender: the range may contain very many
+// messages of others.
 macro_rules! update_read {
     () => {
         "UPDATE members SET \
@@ -100,7 +100,8 @@ macro_rules! update_read {
      RETURNING delivered_seq, read_seq"
     };
 }
-const UPDATE_READ: &str = update_read!();
+/// Marks messages as read up to a message ($1).
+pub(crate) const UPDATE_READ: &str = update_read!();
 /// Does both in one round trip.
 const UPDATE_READ_WITH_ENTRY_POSTGRES: &str = concat!(
     "WITH marked AS (",

@@ -49,6 +49,14 @@ pub enum DatabaseOpenError {
         /// Address of the database.
         url: String,
     },
+    /// An import into the database was not completed.
+    #[error(
+        "the database {url} contains an incomplete import; run `parlor import` again with the same file to complete it"
+    )]
+    ImportIncomplete {
+        /// Address of the database.
+        url: String,
+    },
     /// A migration failed, or the text of an applied migration has changed.
     #[error("the database {url} cannot be migrated: {source}")]
     Migration {
@@ -113,7 +121,8 @@ pub(crate) fn classify_sqlite_code(code: i32) -> DatabaseErrorKind {
     match code & 0xff {
         5 | 6 => DatabaseErrorKind::Conflict,
         13 => DatabaseErrorKind::Full,
-        10 | 14 => DatabaseErrorKind::Unavailable,
+        // An I/O error; a file that cannot be opened, or that the system has made read-only.
+        8 | 10 | 14 => DatabaseErrorKind::Unavailable,
         _ => DatabaseErrorKind::Rejected,
     }
 }

@@ -14,8 +14,10 @@ mod error;
 mod inspect;
 mod migrations;
 mod open;
+mod open_for_import;
 mod options;
 mod transaction;
+mod write_health;
 
 use std::io;
 use std::path::PathBuf;
@@ -37,8 +39,11 @@ pub(crate) use self::error::classify_sqlite_code;
 pub use self::error::{DatabaseErrorKind, DatabaseOpenError, classify_error};
 pub use self::inspect::{DatabaseInspection, MIN_POSTGRES_VERSION, inspect};
 pub(crate) use self::open::MESSAGE_WRITER_CONNECTIONS;
+pub(crate) use self::open_for_import::OpenedForImport;
 pub use self::options::{DatabaseOptions, DatabaseUrl, DatabaseUrlError, Synchronous};
 pub use self::transaction::WriteTransaction;
+pub(crate) use self::transaction::commit_timeout;
+use self::write_health::WriteHealth;
 
 /// Guard of the SQLite write lock.
 pub type SqliteWriteGuard = OwnedMutexGuard<()>;
@@ -53,6 +58,7 @@ struct DatabaseInner {
     pools: PerBackend<SqlitePools, PgPool>,
     id: String,
     options: DatabaseOptions,
+    write_health: WriteHealth,
     acknowledgements: Acknowledgements,
 }
 

@@ -98,7 +98,8 @@ impl LocalNode {
             .arg(now.saturating_add(self.lease_duration()).as_millis())
             .arg(&self.id)
             .ignore()
-            .query_async(&mut self.ctx.store().idempotent())
+            // A node whose disk is full is alive.
+            .query_async(&mut self.ctx.store().idempotent().with_deferred_writes())
             .await?;
         Ok(self.record_renewal(now, &holder))
     }

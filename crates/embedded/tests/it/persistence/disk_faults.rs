@@ -1,46 +1,30 @@
-//! A full disk and a failing disk. A preloaded library between the process and the system injects the faults.
+//! A full disk, a failing disk and a hanging disk.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Output;
 use std::time::Duration;
 
-use parlor_embedded::{EmbeddedEngine, EngineOptions};
-use parlor_testkit::eventually;
+use parlor_embedded::{EmbeddedConnection, EmbeddedEngine, EngineOptions};
+use parlor_testkit::{DiskFault, DiskFaults, InjectedDiskFault, eventually};
 use tempfile::TempDir;
 
-use super::{child, child_folder, get_text, open, run_commands, try_command};
+use super::{child, child_folder, command, get_text, open, run_commands, try_command};
 
 const FAILED_FSYNC_EXIT: i32 = 74;
 
 /// Runs one of the tests below in a child process with fault injection.
 fn run_with_faults(test: &str, folder: &Path) -> Output {
-    let built = TempDir::new().unwrap();
-    let (source, library) = (
-        built.path().join("disk_fault_shim.c"),
-        built.path().join("shim.so"),
-    );
-    fs::write(&source, include_str!("disk_fault_shim.c")).unwrap();
-    let compiler = Command::new("cc")
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .arg("-ldl")
-        .output();
-    let compiler = compiler.expect("a C compiler, which the build of the engine needs as well");
-    assert!(compiler.status.success(), "{compiler:?}");
-    let settings = [
-        ("LD_PRELOAD", OsString::from(library)),
-        ("PARLOR_TEST_FAULTS", OsString::from(folder)),
-    ];
-    child(
-        &format!("persistence::disk_faults::{test}"),
-        folder,
-        &settings,
-    )
-    .output()
-    .unwrap()
+    let faults = DiskFaults::new();
+    let test = format!("persistence::disk_faults::{test}");
+    child(&test, folder, &faults.environment())
+        .output()
+        .unwrap()
+}
+
+/// Injects a fault into the store file of this child process.
+fn inject(fault: DiskFault) -> InjectedDiskFault {
+    let faults = DiskFaults::of_this_process();
+    faults.unwrap().inject(fault, "store.db")
 }
 
 fn assert_passed(output: &Output) {
@@ -53,19 +37,14 @@ fn assert_passed(output: &Output) {
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
 }
 
-/// An injected fault that lasts until it is repaired.
-struct InjectedFault(PathBuf);
-
-impl InjectedFault {
-    fn inject(folder: &Path, name: &str) -> Self {
-        let path = folder.join(name);
-        File::create(&path).unwrap();
-        Self(path)
-    }
-
-    fn repair(self) {
-        fs::remove_file(self.0).unwrap();
-    }
+/// Runs a command that writes. Returns the code of its error.
+async fn write(connection: &EmbeddedConnection, line: &str) -> Result<(), &'static str> {
+    let written = command(line).exec_async(&mut connection.clone()).await;
+    written.map_err(|error| match error.code() {
+        Some("MISCONF") => "MISCONF",
+        Some("TRYAGAIN") => "TRYAGAIN",
+        _ => panic!("{line}: {error}"),
+    })
 }
 
 fn open_with_short_interval(folder: &Path) -> EmbeddedEngine {
@@ -78,7 +57,7 @@ fn open_with_short_interval(folder: &Path) -> EmbeddedEngine {
 }
 
 /// Repairs the fault and waits until the engine flushes again without a request.
-async fn repair(fault: InjectedFault, engine: &EmbeddedEngine) {
+async fn repair(fault: InjectedDiskFault, engine: &EmbeddedEngine) {
     let flushed = engine.flush_count();
     let before = *flushed.borrow();
     fault.repair();
@@ -94,7 +73,7 @@ async fn in_a_child_the_disk_fills_up() {
     run_commands(&engine, "SET before 1\nRPUSH list a b").await;
     engine.flush().await.unwrap();
 
-    let full = InjectedFault::inject(&folder, "full");
+    let full = inject(DiskFault::Full);
     // One transaction, because a flush between two commands would make the second one fail.
     let mut both = redis::pipe();
     both.atomic()
@@ -149,7 +128,7 @@ async fn a_full_disk_rejects_writes_until_there_is_space_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_a_child_the_disk_is_full_from_the_start() {
     let Some(folder) = child_folder() else { return };
-    let full = InjectedFault::inject(&folder, "full");
+    let full = inject(DiskFault::Full);
     let engine = open_with_short_interval(&folder);
     assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
     assert_eq!(
@@ -159,6 +138,9 @@ async fn in_a_child_the_disk_is_full_from_the_start() {
             .code(),
         Some("MISCONF")
     );
+    // The file says that the last run was clean, so a change that a crash loses would leave no trace.
+    let volatile = engine.connection().with_volatile_updates();
+    assert_eq!(write(&volatile, "SET before 2").await, Err("MISCONF"));
     repair(full, &engine).await;
     engine.close().await;
 }
@@ -184,7 +166,7 @@ async fn in_a_child_the_engine_closes_on_a_full_disk() {
     let engine = open_with_short_interval(&folder);
     run_commands(&engine, "SET before 1").await;
     engine.flush().await.unwrap();
-    let _full = InjectedFault::inject(&folder, "full");
+    let _full = inject(DiskFault::Full);
     run_commands(&engine, "SET lost 1").await;
     engine.close().await;
     assert!(engine.flush().await.is_err());
@@ -209,7 +191,7 @@ async fn in_a_child_fsync_fails() {
     let engine = open_with_short_interval(&folder);
     run_commands(&engine, "SET before 1").await;
     engine.flush().await.unwrap();
-    let _broken = InjectedFault::inject(&folder, "fsync");
+    let _broken = inject(DiskFault::FailingSync);
     run_commands(&engine, "SET after 1").await;
     let _ = engine.flush().await;
 }
@@ -227,4 +209,109 @@ async fn a_failed_fsync_exits_the_process_and_names_the_reason() {
     let engine = open(folder.path());
     assert!(!engine.previous_run_was_clean());
     assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_volatile_and_deferred_writes_meet_a_full_disk() {
+    let Some(folder) = child_folder() else { return };
+    let engine = EmbeddedEngine::open(EngineOptions {
+        data_folder: Some(folder),
+        flush_interval: Duration::from_millis(10),
+        max_unflushed_bytes: 20_000,
+        ..EngineOptions::default()
+    })
+    .unwrap();
+    run_commands(&engine, "SET beat 1").await;
+    engine.flush().await.unwrap();
+    engine.check_writable().unwrap();
+    let full = inject(DiskFault::Full);
+    run_commands(&engine, "SET meanwhile 1").await;
+    engine.flush().await.unwrap_err();
+    let error = engine.check_writable().unwrap_err();
+    assert_eq!(error.code(), Some("MISCONF"), "{error}");
+
+    let connection = engine.connection();
+    assert_eq!(write(&connection, "SET beat 2").await, Err("MISCONF"));
+    let volatile = connection.with_volatile_updates();
+    for _ in 0..1_000 {
+        assert_eq!(write(&volatile, "SET beat 2").await, Ok(()));
+    }
+    let beat = get_text(&engine, "GET beat").await;
+    assert_eq!(beat.as_deref(), Some("2"));
+    let deferred = connection.with_deferred_writes();
+    assert_eq!(write(&deferred, "SET deferred 1").await, Ok(()));
+    // The memory for changes that are not on disk is bounded.
+    let large = format!("SET large {}", "x".repeat(1_000));
+    let mut accepted = 0;
+    while write(&deferred, &large).await.is_ok() {
+        accepted += 1;
+        assert!(accepted < 1_000);
+    }
+    assert!(accepted > 1);
+
+    repair(full, &engine).await;
+    engine.check_writable().unwrap();
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_rejects_neither_volatile_nor_deferred_writes() {
+    let folder = TempDir::new().unwrap();
+    assert_passed(&run_with_faults(
+        "in_a_child_volatile_and_deferred_writes_meet_a_full_disk",
+        folder.path(),
+    ));
+    let engine = open(folder.path());
+    assert!(engine.previous_run_was_clean());
+    for (key, value) in [("meanwhile", "1"), ("deferred", "1"), ("beat", "1")] {
+        let found = get_text(&engine, &format!("GET {key}")).await;
+        assert_eq!(found.as_deref(), Some(value), "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_child_the_disk_hangs() {
+    let Some(folder) = child_folder() else { return };
+    let engine = EmbeddedEngine::open(EngineOptions {
+        data_folder: Some(folder),
+        flush_interval: Duration::from_millis(10),
+        max_unflushed_bytes: 20_000,
+        max_flush_wait: Duration::from_millis(50),
+        ..EngineOptions::default()
+    })
+    .unwrap();
+    run_commands(&engine, "SET before 1").await;
+    engine.flush().await.unwrap();
+    let hanging = inject(DiskFault::HangingSync);
+    let connection = engine.connection();
+    let large = format!("SET large {}", "x".repeat(1_000));
+    let mut accepted = 0;
+    let error = loop {
+        match write(&connection, &large).await {
+            Ok(()) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 1_000);
+    };
+    assert_eq!(error, "TRYAGAIN");
+    assert_eq!(write(&connection, "SET rejected 1").await, Err("TRYAGAIN"));
+    let error = engine.check_writable().unwrap_err();
+    assert_eq!(error.code(), Some("TRYAGAIN"), "{error}");
+    assert_eq!(get_text(&engine, "GET before").await.as_deref(), Some("1"));
+    hanging.repair();
+    eventually("writes are accepted", async || {
+        write(&connection, "SET after 1").await.is_ok()
+    })
+    .await;
+    engine.close().await;
+}
+
+#[tokio::test]
+async fn a_hanging_disk_rejects_writes_until_it_answers() {
+    let folder = TempDir::new().unwrap();
+    assert_passed(&run_with_faults("in_a_child_the_disk_hangs", folder.path()));
+    let engine = open(folder.path());
+    assert!(engine.previous_run_was_clean());
+    assert_eq!(get_text(&engine, "GET after").await.as_deref(), Some("1"));
+    assert_eq!(get_text(&engine, "GET rejected").await, None);
 }

@@ -3,8 +3,8 @@
 use parlor_chat::database::copy::{CopyMode, CopyProgress, DatabaseCopy, TABLES};
 use parlor_chat::database::{DatabaseOptions, DatabaseUrl};
 
+use super::super::progress::TaskProgress;
 use super::MigrationOptions;
-use super::progress::MigrationProgress;
 use super::report::MigrationReport;
 use crate::config::Config;
 
@@ -94,7 +94,7 @@ impl DatabaseMigration {
         let parts = self.report.parts.values();
         let total = parts.map(|part| part.found - part.unchanged).sum();
         let mut progress =
-            MigrationProgress::new("database", "rows", total, self.options.max_per_second);
+            TaskProgress::new("database", "rows", total, self.options.max_per_second);
         for table in TABLES {
             loop {
                 let copied = self.copy.copy(table, self.page).await? as u64;
@@ -112,7 +112,7 @@ impl DatabaseMigration {
 
     async fn verify(&mut self) -> anyhow::Result<()> {
         let total = self.report.parts.values().map(|part| part.found).sum();
-        let mut progress = MigrationProgress::new("database, verifying", "rows", total, 0);
+        let mut progress = TaskProgress::new("database, verifying", "rows", total, 0);
         for table in TABLES {
             let compared = self
                 .copy

@@ -8,7 +8,6 @@ mod copy_key;
 mod copy_value;
 mod database;
 mod key_mapping;
-mod progress;
 mod report;
 mod store;
 mod store_pair;

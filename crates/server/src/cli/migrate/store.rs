@@ -12,12 +12,12 @@ use parlor_chat::database::copy::{CopyProgress, incomplete_copy_id, is_incomplet
 use redis::RedisResult;
 
 use super::super::escape::escape;
+use super::super::progress::TaskProgress;
 use super::super::store_reader::{SCAN_BATCH, SeenKeys};
 use super::MigrationOptions;
 use super::copy_key::{KeyComparison, KeyToCopy, compare_key, copy_key};
 use super::copy_value::MigrationStore;
 use super::key_mapping::KeyAction;
-use super::progress::MigrationProgress;
 use super::report::MigrationReport;
 use super::store_pair::{self, StorePair};
 
@@ -187,7 +187,7 @@ impl StoreMigration {
             0 => SCAN_BATCH,
             rate => usize::try_from(rate).map_or(SCAN_BATCH, |rate| rate.min(SCAN_BATCH)),
         };
-        let mut progress = MigrationProgress::new(label, "keys", total, max_per_second);
+        let mut progress = TaskProgress::new(label, "keys", total, max_per_second);
         let mut scan = self.stores.source.store.scan("*", batch);
         let mut seen = SeenKeys::default();
         while let Some(keys) = scan.next().await? {

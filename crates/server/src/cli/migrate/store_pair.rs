@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use parlor_chat::ids::NodeId;
-use parlor_chat::keys::{Keyspace, TtlName};
+use parlor_chat::keys::TtlName;
 use parlor_store::{Store, StoreKind, StoreOptions, StoreUrl};
 use redis::InfoDict;
 use redis::aio::ConnectionLike;
 
-use super::super::store_reader::{has_store, keyspace_of, require_store};
+use super::super::store_reader::{find_live_node, has_store, keyspace_of, require_store};
 use super::copy_value::MigrationStore;
 use super::key_mapping::KeyMapping;
 use super::{MigrationOptions, StoreArgs};
@@ -108,7 +107,7 @@ impl StorePair {
             if store.store.kind() == StoreKind::Embedded {
                 continue;
             }
-            if let Some(node) = live_node(store, keys).await? {
+            if let Some(node) = find_live_node(&store.store, keys).await? {
                 bail!(
                     "the store {url} is in use by the node {node}; stop every server (a killed server counts as running for {} s), or skip this check with --force",
                     keys.ttl(TtlName::NodeLease).as_secs()
@@ -166,26 +165,6 @@ async fn run_ids(store: &MigrationStore) -> HashSet<String> {
                 .get("run_id")
         })
         .collect()
-}
-
-/// A node whose lease has not expired.
-async fn live_node(store: &MigrationStore, keys: &Keyspace) -> anyhow::Result<Option<String>> {
-    let all = redis::cmd("ZRANGE")
-        .arg(keys.node_index())
-        .arg(0)
-        .arg(-1)
-        .take();
-    let nodes: Vec<String> = store.query(&all).await?;
-    for node in nodes {
-        let Ok(id) = NodeId::new(&node) else { continue };
-        if store
-            .query::<bool>(redis::cmd("EXISTS").arg(keys.node_lease(&id)))
-            .await?
-        {
-            return Ok(Some(node));
-        }
-    }
-    Ok(None)
 }
 
 /// Approximate number of keys; 0 if the servers do not report it.

@@ -10,6 +10,7 @@ pub mod openapi;
 mod openapi_errors;
 mod openapi_operations;
 mod operations_page;
+mod reliability;
 mod typescript;
 
 use std::path::Path;
@@ -94,4 +95,9 @@ fn the_reference_of_events_is_current() {
 #[test]
 fn the_types_of_the_client_kit_are_current() {
     check("web/client/src/events.ts", &typescript::text());
+}
+
+#[tokio::test]
+async fn the_table_of_faults_is_current() {
+    check("docs/reliability.md", &reliability::text().await);
 }

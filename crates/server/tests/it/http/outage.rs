@@ -1,11 +1,12 @@
 //! Tests of an unavailable store and of the shutdown.
 
-use parlor_testkit::{Redis, ServerProcess, eventually};
+use parlor_testkit::{DiskFault, DiskFaults, Redis, ServerProcess, eventually};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::client::{HttpConnection, TestRequest, TestResponse, call, node, on, ready};
-use crate::tokens::user;
+use crate::support::get;
+use crate::tokens::{self, service, user};
 
 const ALICE: &str = "/v1/users/alice/presence";
 
@@ -89,6 +90,59 @@ async fn a_store_that_was_never_reachable_is_treated_as_unavailable() {
     let begin = || call("POST", "/v1/sessions").by(&user("alice"));
     eventually("the store is used", async || {
         begin().at(&node).await.status == 201 && set(&node, "online").await.status == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn heartbeats_keep_users_online_while_the_disk_of_the_store_is_full() {
+    let faults = DiskFaults::new();
+    let options = node()
+        .disk_faults(&faults)
+        .env("PARLOR_TTL__PRESENCE", "5s");
+    let node = ready(options).await;
+    let beat = async |user: &str| {
+        let path = format!("/v1/users/{user}/presence/heartbeat");
+        call("POST", &path)
+            .by(&tokens::user(user))
+            .at(&node)
+            .await
+            .ok();
+    };
+    let status = async |user: &str| {
+        let get = call("GET", &format!("/v1/users/{user}/presence"));
+        get.by(&service()).at(&node).await.ok()["status"].clone()
+    };
+    // The deadline of the user who sends heartbeats is the earlier one.
+    for user in ["alice", "slow"] {
+        beat(user).await;
+        eventually("the user is online", async || {
+            status(user).await == "online"
+        })
+        .await;
+    }
+    let full = faults.inject(DiskFault::Full, "store.db");
+    eventually("the node reports the full disk", async || {
+        let (_, answer) = get(&node.http_url(), "/readyz").await.unwrap();
+        answer["parts"]["store"]["code"] == "store_full"
+    })
+    .await;
+    eventually("the user without heartbeats is offline", async || {
+        // Bob's device is unknown to the store, which does not accept it.
+        beat("bob").await;
+        beat("alice").await;
+        status("slow").await == "offline"
+    })
+    .await;
+    eventually("the user with heartbeats is online", async || {
+        beat("alice").await;
+        status("alice").await == "online"
+    })
+    .await;
+    full.repair();
+    eventually("the device is registered", async || {
+        beat("bob").await;
+        status("bob").await == "online"
     })
     .await;
 }

@@ -98,6 +98,7 @@ impl PrimaryPoolInner {
         if let Some(before) = before.filter(|before| before.server != conn.server) {
             telemetry::failover(&before.server, &conn.server);
         }
+        self.first_attempt_ended.send_replace(true);
         self.apply_breaker_transition(self.breaker.close(), "");
         self.shared.mark_server_up(&self.label);
     }

@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! 1. An attempt ends by its deadline.
-//! 2. A connection that failed, or whose server has become a replica, is not used again.
+//! 2. A pool that is still connecting for the first time has not failed: a request waits for the connection. A Cluster
+//!    that grows redirects to servers that are not connected yet.
+//! 3. A connection that failed, or whose server has become a replica, is not used again.
 
 pub(crate) mod connections;
 mod supervisor;
@@ -71,6 +73,8 @@ pub(crate) struct PrimaryPoolInner {
     pub(super) next_holder: AtomicUsize,
     pub(super) breaker: CircuitBreaker,
     pub(super) primary: watch::Sender<Option<Arc<ServerConnection>>>,
+    /// Whether the first attempt to connect has ended. Until then, a request waits for it instead of failing.
+    pub(super) first_attempt_ended: watch::Sender<bool>,
     /// Set when the pool is closed or dropped. Its server then no longer counts as down.
     retired: AtomicBool,
 }
@@ -145,12 +149,12 @@ impl PrimaryPool {
         deadline: Instant,
     ) -> Result<Value, AttemptError> {
         let inner = &*self.inner;
-        let (permit, conn, holder_index) = inner.acquire_connection()?;
+        let (permit, conn, holder_index) = inner.acquire_connection(deadline).await?;
         let mut con = conn.connection.clone();
         let reply = tokio::time::timeout_at(deadline.into(), con.send_packed_command(cmd)).await;
         let reply = inner.record_outcome(permit, &conn, holder_index, reply)?;
         if matches!(&reply, Value::ServerError(_)) {
-            inner.discard_if_replica(&conn, holder_index, &Ok(std::slice::from_ref(&reply)));
+            inner.inspect_errors(&conn, holder_index, &Ok(std::slice::from_ref(&reply)));
         }
         Ok(reply)
     }
@@ -164,7 +168,7 @@ impl PrimaryPool {
         deadline: Instant,
     ) -> Result<Vec<Value>, AttemptError> {
         let inner = &*self.inner;
-        let (permit, conn, holder_index) = inner.acquire_connection()?;
+        let (permit, conn, holder_index) = inner.acquire_connection(deadline).await?;
         let mut con = conn.connection.clone();
         let replies = tokio::time::timeout_at(
             deadline.into(),
@@ -173,9 +177,9 @@ impl PrimaryPool {
         .await;
         let replies = inner.record_outcome(permit, &conn, holder_index, replies);
         match &replies {
-            Ok(values) => inner.discard_if_replica(&conn, holder_index, &Ok(values)),
+            Ok(values) => inner.inspect_errors(&conn, holder_index, &Ok(values)),
             Err(failed) => {
-                inner.discard_if_replica(&conn, holder_index, &Err(failed.error.clone()));
+                inner.inspect_errors(&conn, holder_index, &Err(failed.error.clone()));
             }
         }
         replies
@@ -238,13 +242,18 @@ impl PrimaryPoolInner {
             next_holder: AtomicUsize::new(0),
             breaker: CircuitBreaker::default(),
             primary: watch::Sender::new(None),
+            first_attempt_ended: watch::Sender::new(false),
             retired: AtomicBool::new(false),
         })
     }
 
-    fn acquire_connection(
+    async fn acquire_connection(
         &self,
+        deadline: Instant,
     ) -> Result<(BreakerPermit<'_>, Arc<ServerConnection>, usize), AttemptError> {
+        if !*self.first_attempt_ended.borrow() {
+            self.wait_for_first_attempt(deadline).await?;
+        }
         let now = Instant::now();
         let permit = self
             .breaker
@@ -258,6 +267,17 @@ impl PrimaryPoolInner {
                     self.unavailable_error(Duration::ZERO),
                 ))
             }
+        }
+    }
+
+    async fn wait_for_first_attempt(&self, deadline: Instant) -> Result<(), AttemptError> {
+        let mut ended = self.first_attempt_ended.subscribe();
+        let waited = tokio::time::timeout_at(deadline.into(), ended.wait_for(|ended| *ended)).await;
+        match waited {
+            Ok(_) => Ok(()),
+            Err(_) => Err(AttemptError::no_retry(
+                self.unavailable_error(Duration::ZERO),
+            )),
         }
     }
 
@@ -339,7 +359,8 @@ impl PrimaryPoolInner {
         }
     }
 
-    fn discard_if_replica(
+    /// Discards a connection to a replica, and reports a server that is full.
+    fn inspect_errors(
         &self,
         conn: &Arc<ServerConnection>,
         holder_index: usize,
@@ -347,6 +368,11 @@ impl PrimaryPoolInner {
     ) {
         if has_error_code(replies, "READONLY") {
             self.discard_connection(holder_index, conn, "the server is a replica now");
+        }
+        for code in ["OOM", "MISCONF"] {
+            if has_error_code(replies, code) {
+                self.shared.full_servers.report(&self.label, code);
+            }
         }
     }
 }

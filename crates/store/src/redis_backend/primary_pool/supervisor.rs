@@ -48,6 +48,7 @@ pub(crate) async fn maintain_connection(pool: Arc<PrimaryPoolInner>, holder_inde
             Err(error) if !has_connection(&pool) => pool.report_down(&error.to_string()),
             Err(_) => {}
         }
+        pool.first_attempt_ended.send_replace(true);
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::api::error::Error;
-use crate::database::{DatabaseErrorKind, classify_error, classify_sqlite_code};
+use crate::database::{Database, DatabaseErrorKind, classify_error, classify_sqlite_code};
 
 /// Error of a commit with its classification.
 #[derive(Debug)]
@@ -30,6 +30,16 @@ impl CommitError {
             self.fault,
             DatabaseErrorKind::Rejected | DatabaseErrorKind::UniqueViolation
         )
+    }
+
+    /// Records the result of a commit in the health of the database.
+    pub fn record<T>(committed: &Result<Vec<T>, Self>, database: &Database) {
+        match committed {
+            // All messages of the batch had waited too long, so nothing was written.
+            Ok(outcomes) if outcomes.is_empty() => {}
+            Ok(_) => database.record_write(&Ok(())),
+            Err(failure) => database.record_failed_write(failure.fault, &failure.source),
+        }
     }
 
     /// Returns the error for one sender.

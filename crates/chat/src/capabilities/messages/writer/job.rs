@@ -201,7 +201,11 @@ pub(super) fn finish_batch(
         }
         Err(failure) => {
             let error = &failure.source;
-            tracing::error!(%error, messages = jobs.len(), "cannot write messages");
+            // The database logs an outage once.
+            match failure.is_statement_refused() {
+                true => tracing::error!(%error, messages = jobs.len(), "cannot write messages"),
+                false => tracing::debug!(%error, messages = jobs.len(), "cannot write messages"),
+            }
             for job in jobs {
                 job.reply_error(&failure);
             }

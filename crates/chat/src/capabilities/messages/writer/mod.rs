@@ -8,7 +8,8 @@
 //!    was busy.
 //! 4. A message that the database refuses does not fail other messages: a refused batch is split in halves until that
 //!    message is alone.
-//! 5. A caller can be cancelled at any await point. Its message is written completely or not at all.
+//! 5. A sender waits for a bounded time, also if the disk hangs.
+//! 6. A caller can be cancelled at any await point. Its message is written completely or not at all.
 
 mod commit_error;
 mod job;
@@ -31,7 +32,7 @@ use super::Message;
 use crate::api::caller::Role;
 use crate::api::error::{Error, Result};
 use crate::clock::Timestamp;
-use crate::database::{Database, MESSAGE_WRITER_CONNECTIONS, PerBackend};
+use crate::database::{Database, MESSAGE_WRITER_CONNECTIONS, PerBackend, commit_timeout};
 use crate::ids::{ConversationId, UserId};
 
 /// Maximum messages per commit.
@@ -119,7 +120,7 @@ impl MessageWriter {
             PerBackend::Postgres(pool) => (0..MESSAGE_WRITER_CONNECTIONS)
                 .map(|_| {
                     let (observer, signal) = (Arc::clone(&observer), drained_signal.clone());
-                    postgres::start(pool.clone(), timeout, observer, signal)
+                    postgres::start(database.clone(), pool.clone(), observer, signal)
                 })
                 .collect(),
         };
@@ -150,7 +151,12 @@ impl MessageWriter {
         let slot = slot.inspect_err(|_| state.nothing_written())?;
         let (channel, reply) = oneshot::channel();
         slot.send(WriteJob::new(draft, PendingReply { channel, state }));
-        Ok(QueuedMessage(reply))
+        Ok(QueuedMessage {
+            reply,
+            // A job waits in the queue for at most `timeout`. On PostgreSQL, its commit is tried twice, and the writer may
+            // have to connect.
+            timeout: 4 * self.timeout,
+        })
     }
 
     async fn reserve_slot<'q>(
@@ -186,13 +192,20 @@ impl MessageWriter {
 }
 
 /// A message that waits for its commit.
-pub(super) struct QueuedMessage(oneshot::Receiver<Result<WrittenMessage>>);
+pub(super) struct QueuedMessage {
+    reply: oneshot::Receiver<Result<WrittenMessage>>,
+    timeout: Duration,
+}
 
 impl QueuedMessage {
-    /// Waits for the result of the commit.
+    /// Waits for the result of the commit. If the disk hangs, the wait ends without a result, and the message may still be
+    /// written.
     pub async fn wait(self) -> Result<WrittenMessage> {
-        // The channel closes without a value if the writer panicked.
-        self.0.await.map_err(|_| commit_error::writer_crashed())?
+        match timeout(self.timeout, self.reply).await {
+            // The channel closes without a value if the writer panicked.
+            Ok(reply) => reply.map_err(|_| commit_error::writer_crashed())?,
+            Err(_) => Err(Error::DatabaseUnavailable(commit_timeout())),
+        }
     }
 }
 

@@ -10,7 +10,6 @@ mod batch;
 mod plan;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres};
@@ -19,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use super::commit_error::CommitError;
 use super::job::{DraftOutcome, WriteJob, drain_batch, finish_batch};
 use super::{CommitObserver, QUEUE_CAPACITY};
-use crate::database::DatabaseErrorKind;
+use crate::database::{Database, DatabaseErrorKind};
 
 /// Retries of a batch after a deadlock or serialization failure.
 const MAX_CONFLICT_RETRIES: usize = 10;
@@ -31,14 +30,15 @@ const SESSION_SETTINGS: &str = "
 
 /// Starts a writer task. It ends when all senders of the queue are dropped, and then drops `drained_signal`.
 pub(super) fn start(
+    database: Database,
     pool: PgPool,
-    timeout: Duration,
     observer: Arc<dyn CommitObserver>,
     drained_signal: watch::Sender<()>,
 ) -> mpsc::Sender<WriteJob> {
     let (sender, mut queue) = mpsc::channel(QUEUE_CAPACITY);
+    let timeout = database.options().timeout;
     tokio::spawn(async move {
-        let new = || PostgresWriter::new(pool.clone(), timeout, Arc::clone(&observer));
+        let new = || PostgresWriter::new(database.clone(), pool.clone(), Arc::clone(&observer));
         let mut writer = new();
         while let Some(first) = writer.next_job(&mut queue).await {
             let jobs = drain_batch(first, &mut queue, timeout);
@@ -60,18 +60,18 @@ pub(super) fn start(
 
 /// One writer task.
 struct PostgresWriter {
+    database: Database,
     pool: PgPool,
-    timeout: Duration,
     observer: Arc<dyn CommitObserver>,
     /// Kept between batches: the pool would check on each acquire whether the connection is alive.
     connection: Option<PoolConnection<Postgres>>,
 }
 
 impl PostgresWriter {
-    fn new(pool: PgPool, timeout: Duration, observer: Arc<dyn CommitObserver>) -> Self {
+    fn new(database: Database, pool: PgPool, observer: Arc<dyn CommitObserver>) -> Self {
         Self {
+            database,
             pool,
-            timeout,
             observer,
             connection: None,
         }
@@ -93,6 +93,7 @@ impl PostgresWriter {
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
             let result = self.commit(&jobs).await;
+            CommitError::record(&result, &self.database);
             if let Some([some, rest]) = finish_batch(jobs, result, &*self.observer) {
                 parts.extend([rest, some]);
             }
@@ -147,7 +148,7 @@ impl PostgresWriter {
         };
         let drafts: Vec<_> = jobs.iter().map(|job| &job.draft).collect();
         let batch = batch::commit(connection, &drafts, may_be_committed);
-        match tokio::time::timeout(self.timeout, batch).await {
+        match tokio::time::timeout(self.database.options().timeout, batch).await {
             Ok(result) => Ok(result?),
             // The server is unreachable or stopped: the connection itself may never report an error.
             Err(_) => Err(sqlx::Error::PoolTimedOut.into()),

@@ -102,19 +102,26 @@ impl SqliteWriter {
             wait_for_more(queue);
         }
         // Messages that are queued while another writer holds the lock join this batch.
-        let mut lock = Some(self.write_lock());
+        let mut lock = match self.write_lock() {
+            Ok(lock) => Some(lock),
+            Err(error) => {
+                // The messages behind it have waited for a shorter time.
+                finish_batch(vec![first], Err(error), &*self.observer);
+                return;
+            }
+        };
         let mut jobs = drain_batch(first, queue, timeout);
         self.last_batch_size = jobs.len();
         // Sorted so that neighbouring rows are written together. Messages of one conversation keep their order.
         jobs.sort_by_cached_key(|job| job.draft.conversation.clone());
         let mut parts = vec![jobs];
         while let Some(jobs) = parts.pop() {
-            let guard = lock.take().unwrap_or_else(|| self.write_lock());
-            let result = match guard {
+            let result = match lock.take().map_or_else(|| self.write_lock(), Ok) {
                 // The guard is dropped after the commit.
                 Ok(_guard) => self.commit(&jobs),
                 Err(error) => Err(error),
             };
+            CommitError::record(&result, &self.database);
             if let Some([some, rest]) = finish_batch(jobs, result, &*self.observer) {
                 parts.extend([rest, some]);
             }

@@ -13,7 +13,9 @@ mod rows;
 mod tables;
 
 pub use self::compare::TableComparison;
-use self::rows::CopyPool;
+pub(crate) use self::open::open_for_reading;
+pub(crate) use self::rows::{CellRow, CellValue, CopyPool, bind_cells, read_cells};
+pub(crate) use self::tables::{Column, ColumnType, placeholder_list, table};
 pub use self::tables::{CopyTable, TABLES};
 use super::{DatabaseOpenError, DatabaseOptions, PerBackend, for_backend};
 

@@ -111,6 +111,14 @@ fn check_migration(
     Err(DatabaseCopyError::MigrationMismatch { url, found, known })
 }
 
+/// Opens a database for reading, while servers may use it. Its tables are those of this program.
+pub(crate) async fn open_for_reading(
+    options: &DatabaseOptions,
+) -> Result<CopyPool, DatabaseCopyError> {
+    source_id(options).await?;
+    open_source(options, &options.url.to_string(), true).await
+}
+
 async fn open_source(
     from: &DatabaseOptions,
     url: &str,

@@ -1,18 +1,18 @@
 //! Reads and writes the rows of any table, page by page.
 
-use sqlx::{AssertSqlSafe, PgPool, Row as _, SqlitePool};
+use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 
 use super::super::{PerBackend, for_backend};
-use super::tables::{Column, ColumnType, CopyTable};
+use super::tables::CopyTable;
 
 /// Rows per insert statement. Their parameters together must not exceed the limit of SQLite.
 const ROWS_PER_INSERT: usize = 50;
 
-pub(super) type CopyPool = PerBackend<SqlitePool, PgPool>;
+pub(crate) type CopyPool = PerBackend<SqlitePool, PgPool>;
 
 /// Value of one column.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CellValue {
+pub(crate) enum CellValue {
     Number(Option<i64>),
     Text(Option<String>),
 }
@@ -28,7 +28,7 @@ impl std::fmt::Display for CellValue {
     }
 }
 
-pub(super) type CellRow = Vec<CellValue>;
+pub(crate) type CellRow = Vec<CellValue>;
 
 /// Binds values to the placeholders of a query.
 macro_rules! bind_cells {
@@ -36,13 +36,14 @@ macro_rules! bind_cells {
         let mut query = $query;
         for cell in $cells {
             query = match cell {
-                CellValue::Number(number) => query.bind(*number),
-                CellValue::Text(text) => query.bind(text.clone()),
+                $crate::database::copy::CellValue::Number(number) => query.bind(*number),
+                $crate::database::copy::CellValue::Text(text) => query.bind(text.clone()),
             };
         }
         query
     }};
 }
+pub(crate) use bind_cells;
 
 /// Reads the values of these columns from a row.
 macro_rules! read_cells {
@@ -50,15 +51,19 @@ macro_rules! read_cells {
         $columns
             .iter()
             .enumerate()
-            .map(|(index, column): (usize, &Column)| {
-                Ok(match column.kind {
-                    ColumnType::Integer => CellValue::Number($row.try_get(index)?),
-                    ColumnType::Text => CellValue::Text($row.try_get(index)?),
-                })
-            })
-            .collect::<Result<CellRow, sqlx::Error>>()
+            .map(
+                |(index, column): (usize, &$crate::database::copy::Column)| {
+                    use $crate::database::copy::{CellValue, ColumnType};
+                    Ok(match column.kind {
+                        ColumnType::Integer => CellValue::Number(sqlx::Row::try_get($row, index)?),
+                        ColumnType::Text => CellValue::Text(sqlx::Row::try_get($row, index)?),
+                    })
+                },
+            )
+            .collect::<Result<$crate::database::copy::CellRow, sqlx::Error>>()
     };
 }
+pub(crate) use read_cells;
 
 pub(super) async fn count_rows(pool: &CopyPool, table: &CopyTable) -> Result<u64, sqlx::Error> {
     let sql = AssertSqlSafe(table.count_sql());
@@ -90,7 +95,7 @@ pub(super) async fn fetch_last_key(
     let sql = AssertSqlSafe(table.last_key_sql());
     for_backend!(pool, pool => {
         let row = sqlx::query(sql).fetch_optional(pool).await?;
-        row.map(|row| read_cells!(row, table.primary_key())).transpose()
+        row.map(|row| read_cells!(&row, table.primary_key())).transpose()
     })
 }
 

@@ -8,7 +8,7 @@ pub struct CopyTable {
     /// Name of the table.
     pub name: &'static str,
     /// Number of columns of the primary key.
-    pub(super) key_columns: usize,
+    pub(crate) key_columns: usize,
     /// The columns as in SQL; a column without a type is text.
     columns: &'static str,
     /// Condition for the rows to copy; empty to copy all rows.
@@ -16,18 +16,23 @@ pub struct CopyTable {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) kind: ColumnType,
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ColumnType,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ColumnType {
+pub(crate) enum ColumnType {
     Integer,
     Text,
 }
 
-const fn table(name: &'static str, key_columns: usize, columns: &'static str) -> CopyTable {
+/// All rows and these columns of a table.
+pub(crate) const fn table(
+    name: &'static str,
+    key_columns: usize,
+    columns: &'static str,
+) -> CopyTable {
     CopyTable {
         name,
         key_columns,
@@ -99,8 +104,13 @@ pub static TABLES: &[CopyTable] = &[
 ];
 
 impl CopyTable {
+    /// The same columns, but only rows that meet a condition.
+    pub(crate) const fn with_row_filter(self, row_filter: &'static str) -> Self {
+        Self { row_filter, ..self }
+    }
+
     /// Counts the rows.
-    pub(super) fn count_sql(&self) -> String {
+    pub(crate) fn count_sql(&self) -> String {
         format!(
             "SELECT COUNT(*) FROM {}{}",
             self.name,
@@ -110,7 +120,7 @@ impl CopyTable {
 
     /// Selects rows in the order of their key. The last parameter is the maximum number of rows. With `after`, the
     /// other parameters are the key after which the page begins.
-    pub(super) fn page_sql(&self, after: bool) -> String {
+    pub(crate) fn page_sql(&self, after: bool) -> String {
         let (columns, key) = (
             column_list(&self.columns()),
             column_list(&self.primary_key()),
@@ -136,7 +146,7 @@ impl CopyTable {
     }
 
     /// Inserts this number of rows.
-    pub(super) fn insert_sql(&self, rows: usize) -> String {
+    pub(crate) fn insert_sql(&self, rows: usize) -> String {
         let columns = self.columns();
         let width = columns.len();
         let rows: Vec<String> = (0..rows)
@@ -152,7 +162,7 @@ impl CopyTable {
     }
 
     /// All columns, those of the primary key first.
-    pub(super) fn columns(&self) -> Vec<Column> {
+    pub(crate) fn columns(&self) -> Vec<Column> {
         let columns = self.columns.split(", ");
         let columns = columns.map(|column| match column.strip_suffix(" INTEGER") {
             Some(name) => Column {
@@ -189,7 +199,8 @@ fn column_list(columns: &[Column]) -> String {
     names.join(", ")
 }
 
-fn placeholder_list(first: usize, count: usize) -> String {
+/// `$3, $4` for two placeholders from the third on.
+pub(crate) fn placeholder_list(first: usize, count: usize) -> String {
     let places: Vec<String> = (first..first + count).map(|it| format!("${it}")).collect();
     places.join(", ")
 }

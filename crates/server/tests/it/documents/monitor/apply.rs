@@ -54,6 +54,8 @@ impl CommandRun<'_> {
             ("SETEX", [key, seconds, value]) => self.set(key, value, &["EX", seconds])?,
             ("PSETEX", [key, ms, value]) => self.set(key, value, &["PX", ms])?,
             ("SETNX", [key, value]) => self.set(key, value, &["NX"])?,
+            // An empty value changes nothing and creates no key.
+            ("SETRANGE", [_, _, ""]) => {}
             ("INCR", [key]) => self.add(key, 1),
             ("DECR", [key]) => self.add(key, -1),
             ("INCRBY", [key, by]) => self.add(key, by.parse().ok()?),

@@ -7,7 +7,9 @@ use parlor_store::native::{
 };
 use redis::Value;
 
-pub(super) fn count_message(script: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+pub(in crate::capabilities::limits) fn count_message(
+    script: &mut NativeScriptCall<'_>,
+) -> NativeScriptResult {
     let [key] = script.keys_at(0)?;
     let [limit_text, window_text] = script.args_at(0)?;
     let (limit, window) = (

@@ -70,7 +70,9 @@ fn parse_check(text: &[u8]) -> Option<CheckValue<'_>> {
     })
 }
 
-pub(super) fn read_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+pub(in crate::capabilities::sessions) fn read_session(
+    call: &mut NativeScriptCall<'_>,
+) -> NativeScriptResult {
     let [session, check_key] = call.keys_at(0)?;
     let [epoch, issued, now, ttl] = call.args_at(0)?;
     let check_text = call.get(check_key)?.map_or(Vec::new(), |it| it.to_vec());
@@ -123,7 +125,9 @@ fn extend_ttl(
     Ok(())
 }
 
-pub(super) fn write_session(call: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+pub(in crate::capabilities::sessions) fn write_session(
+    call: &mut NativeScriptCall<'_>,
+) -> NativeScriptResult {
     let [session, check_key] = call.keys_at(0)?;
     let [epoch, revoked, ttl, mode, expected, expected_check] = call.args_at(0)?;
     let values = &call.args()[6..];

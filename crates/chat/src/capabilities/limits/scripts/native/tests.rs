@@ -5,7 +5,7 @@ use std::time::Duration;
 use parlor_store::ManualClock;
 use redis::cmd;
 
-use super::super::COUNT_MESSAGE;
+use crate::limits::COUNT_MESSAGE;
 use crate::script_parity::ScriptParity;
 
 #[tokio::test]

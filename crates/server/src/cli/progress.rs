@@ -1,4 +1,4 @@
-//! Progress of a migration on stderr: a bar on a terminal, otherwise a line every second.
+//! Progress of a long task on stderr: a bar on a terminal, otherwise a line every second.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 const BAR_TEMPLATE: &str = "{msg} [{bar:30}] {human_pos} of {human_len}, {per_sec}, {eta} left";
 
-/// Progress of one step, with an optional limit of its rate.
-pub struct MigrationProgress {
+/// Progress of one step of a task, with an optional limit of its rate.
+pub struct TaskProgress {
     label: String,
     unit: &'static str,
     total: u64,
@@ -23,7 +23,7 @@ pub struct MigrationProgress {
     bar: Option<ProgressBar>,
 }
 
-impl MigrationProgress {
+impl TaskProgress {
     /// `total` is an estimate.
     pub fn new(label: &str, unit: &'static str, total: u64, max_per_second: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -43,7 +43,7 @@ impl MigrationProgress {
         }
     }
 
-    /// Adds finished keys or rows.
+    /// Adds finished keys, rows, records or bytes.
     pub fn add(&mut self, more: u64) {
         self.done += more;
         if let Some(bar) = &self.bar {

@@ -5,11 +5,11 @@ use redis::cmd;
 
 use crate::script_parity::ScriptParity;
 
-static READ: LuaScript = LuaScript::new("check", include_str!("../scripts/read_session.lua"))
-    .with_native(super::read_session);
+static READ: LuaScript =
+    LuaScript::new("check", include_str!("../read_session.lua")).with_native(super::read_session);
 
-static WRITE: LuaScript = LuaScript::new("write", include_str!("../scripts/write_session.lua"))
-    .with_native(super::write_session);
+static WRITE: LuaScript =
+    LuaScript::new("write", include_str!("../write_session.lua")).with_native(super::write_session);
 
 /// States of the session key.
 fn session_states() -> Vec<Option<redis::Cmd>> {

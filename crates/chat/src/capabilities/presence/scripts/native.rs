@@ -28,7 +28,9 @@ struct LayoutDevice<'a> {
 
 /// `connect_device.lua` for the first device of an offline user: no state, or a state without device, tombstone and
 /// explicit status, and no key of the layout.
-pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+pub(in crate::capabilities::presence) fn connect_first_device(
+    step: &mut NativeScriptCall<'_>,
+) -> NativeScriptResult {
     let [state_key, last_seen_key] = step.keys_at(0)?;
     let [user, now, now_iso, ttl, _, online, _, watch] = step.args_at(0)?;
     let [
@@ -129,7 +131,9 @@ pub(super) fn connect_first_device(step: &mut NativeScriptCall<'_>) -> NativeScr
 }
 
 /// `beat_single_device.lua`: the heartbeat of the only device of a user, known and live.
-pub(super) fn beat_single_device(step: &mut NativeScriptCall<'_>) -> NativeScriptResult {
+pub(in crate::capabilities::presence) fn beat_single_device(
+    step: &mut NativeScriptCall<'_>,
+) -> NativeScriptResult {
     let [state_key] = step.keys_at(0)?;
     let [_, now, _, ttl] = step.args_at(0)?;
     let [id, asking, asking_boot_id] = step.args_at(9)?;
