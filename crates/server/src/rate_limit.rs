@@ -24,7 +24,7 @@ pub struct RequestRateLimiter {
     local_limiter: LocalRateLimiter,
     /// Zero of the local limiter's clock.
     started_at: Instant,
-    /// An error other than an outage was logged. It is logged once, because it comes back with each request.
+    /// An error other than an outage was logged. Each request repeats the error, so the log mentions it once.
     is_error_reported: AtomicBool,
 }
 

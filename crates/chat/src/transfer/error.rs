@@ -14,7 +14,7 @@ pub struct LineProblem {
     pub line: u64,
     /// Name of the field; `None` if the problem concerns the whole line.
     pub field: Option<String>,
-    /// What is wrong, and what to do.
+    /// Description of the problem, with the correction.
     pub text: String,
 }
 

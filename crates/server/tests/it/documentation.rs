@@ -23,9 +23,9 @@ const PAGES: [&str; 9] = [
     "docs/guide/limits.md",
     "docs/guide/importing.md",
 ];
-/// It runs beside old services, on their Redis.
+/// The guide that runs beside old services, on their Redis.
 const ADOPTING: &str = "docs/guide/adopting.md";
-/// It stops the server that runs when the reader begins, so it comes last.
+/// The guide that stops the server of the other guides, so it comes last.
 const MOVING: &str = "docs/guide/moving.md";
 
 /// Follows a page as its reader does.

@@ -6,7 +6,7 @@
 use parlor_embedded::{CommandEffect, find_command};
 use redis::{Arg, Cmd, RedisError, RedisResult, ServerErrorKind};
 
-/// Such commands that the embedded engine does not know.
+/// Commands that change their connection and that the embedded engine does not know.
 const UNKNOWN_TO_EMBEDDED: [&str; 7] = [
     "AUTH",
     "HELLO",

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Environment variable of the library: folder in which it looks for injected faults.
 const FAULT_FOLDER_VAR: &str = "PARLOR_TEST_FAULTS";
 
-/// What goes wrong.
+/// Fault of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
     /// No space is left: every write fails.

@@ -39,7 +39,8 @@ pub(crate) trait OutboxPayload: Serialize + DeserializeOwned + Send + 'static {
     /// Name of the kind. A released name keeps its format: entries can be older than the program.
     const KIND: &'static str;
 
-    /// What the change is about. The transaction that inserts the entry holds a lock on it.
+    /// Ordering key: the conversation or user that the change concerns. The transaction that inserts the entry holds a
+    /// lock on it.
     fn subject(&self) -> String;
 }
 

@@ -18,7 +18,7 @@ pub struct ImportReport {
     format: FileFormat,
     /// Number of records in the file.
     pub total: u64,
-    /// What happened to the records.
+    /// Numbers of records that were written or unchanged.
     pub counts: PageCounts,
     /// True if an earlier run was interrupted.
     pub resumed: bool,

@@ -74,7 +74,7 @@ async fn a_foreign_file_keeps_order_and_times_and_gets_numbers() {
             (&carol["joinedSeq"], &carol["joinedVersion"]),
             (&json!(2), &json!(2))
         );
-        // Nobody was named as owner, so the admin becomes one.
+        // The file names no owner, so the admin becomes one.
         let alice = members
             .iter()
             .find(|it| it["userId"] == "alice" && it["conversationId"] == "team")

@@ -1,4 +1,4 @@
-//! What Parlor exported is imported exactly.
+//! An import of an export restores the same rows.
 
 use parlor_testkit::{Postgres, ServerProcess};
 use serde_json::{Value, json};

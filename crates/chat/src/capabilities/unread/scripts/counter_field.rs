@@ -180,7 +180,7 @@ pub(super) fn mark_left(old: Option<CounterField>, version: f64, now: f64) -> Co
     }
 }
 
-/// What became of a documented key.
+/// Result of the write of a documented key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyWrite {
     Done,

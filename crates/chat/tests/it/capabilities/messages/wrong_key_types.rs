@@ -42,7 +42,7 @@ async fn a_key_of_a_foreign_type_in_place_of_the_recent_list_stays(mut world: Wo
     world.send(1, "bob", "three").await;
     assert_eq!(world.newest(1).await, ["edited", "two", "three"]);
     stays(&world).await;
-    // When its owner has removed the key, the list comes back.
+    // The list is installed again after its owner has removed the key.
     let mut del = redis::cmd("DEL");
     world.run(del.arg(&list)).await;
     assert_eq!(world.newest(0).await, ["edited", "two", "three"]);

@@ -15,7 +15,7 @@ struct ListedDiskFault {
     title: &'static str,
     fault: DiskFault,
     file: &'static str,
-    /// What `/readyz` says.
+    /// Part and code in the body of `/readyz`.
     part: &'static str,
     code: &'static str,
 }

@@ -10,7 +10,7 @@ mod page;
 
 pub(super) use self::page::text;
 
-/// What the clients got during one fault: one cell for each operation.
+/// Results of the operations during one fault, one cell each.
 struct FaultColumn {
     title: &'static str,
     cells: Vec<String>,
