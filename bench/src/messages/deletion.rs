@@ -142,6 +142,7 @@ async fn delete_and_wait(chat: &Chat, database: &Database) -> anyhow::Result<(Du
     };
     let service = Caller {
         role: Role::Service,
+        anonymous: false,
         ..Caller::unauthenticated(None)
     };
     delete.run(chat, &service).await?;
@@ -171,6 +172,7 @@ async fn send_until_done<T>(
             let conversation = ConversationId::new(database_fixture::conversation(number))?;
             let caller = Caller {
                 user: Some(UserId::new(database_fixture::user(number))?),
+                anonymous: false,
                 ..Caller::unauthenticated(None)
             };
             while !is_done.load(Ordering::Relaxed) || start.elapsed() < MIN_PHASE {
