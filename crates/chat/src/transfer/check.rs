@@ -1,6 +1,7 @@
 //! Checks a whole file before anything is imported.
 //!
-//! Invariant: the check reads only the file. It remembers the id of each conversation, and nothing of the other records.
+//! Invariant: the check reads only the file. It remembers a hash of each conversation id and the time of its newest
+//! message, and nothing of the other records.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -10,7 +10,8 @@
 //!
 //! Invariants:
 //! 1. Every committed change is published, even if the process ends, the call is cancelled or the store is unavailable.
-//! 2. A call is acknowledged only after the caches are invalidated.
+//! 2. The call that commits a change is acknowledged only after the caches are invalidated. A repetition that changes
+//!    nothing does not wait for the outbox.
 //! 3. Publishing a change twice is harmless. A change that is published late announces the present members, so it never
 //!    undoes a newer one.
 

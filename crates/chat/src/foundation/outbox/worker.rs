@@ -1,8 +1,8 @@
 //! The worker of a node: applies entries that are due, and deletes acknowledged ones.
 //!
 //! Invariants:
-//! 1. While the store or the database is unavailable, no entry is claimed, so the worker continues as soon as both are
-//!    available again.
+//! 1. While the store does not answer, no entry is claimed. If an entry fails because the store or the database is
+//!    unavailable or full, the pass ends, and its remaining entries are due again at once.
 //! 2. An entry that fails for its own reason is repeated after a delay that grows with its age, and delays only the later
 //!    entries of its subject.
 

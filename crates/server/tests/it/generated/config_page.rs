@@ -117,7 +117,8 @@ down; `SIGUSR1` has no effect.
 
 If a `redis://` store is unavailable at the start, the server retries until it is reachable; meanwhile `/readyz` returns 503
 with the reason. After the start, a node without the store, or whose disk is full, stays ready, marked as `degraded`;
-`/readyz?strict` then returns 503; [reliability.md](reliability.md) lists what clients get. A wrong password or an invalid URL stops the start at once.
+`/readyz?strict` then returns 503. [Reliability](reliability.md) lists what clients get. A wrong password or an invalid
+URL stops the start at once.
 ";
 
 const INTEGRATION_HEADER: &str = "

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The recorder starts on an empty Redis, so it sees every write.
-//! 2. A client is Parlor unless its connection has the name [`OTHER_CLIENTS`] says (`CLIENT SETNAME`).
+//! 2. A connection belongs to Parlor unless its name (`CLIENT SETNAME`) is in [`OTHER_CLIENTS`].
 //! 3. A command of a script belongs to the client of the `EVAL` or `EVALSHA` line before it: Redis runs one script at a
 //!    time.
 //! 4. Everything that a [`TakeoverRule`] does not allow is a violation.

@@ -13,8 +13,9 @@ tables show the HTTP status and the code of each operation; gRPC and Socket.IO r
 [errors.md](errors.md). The test that writes this page injects each fault, runs the operations, repairs the fault, and
 then requires every operation to succeed **without a restart of Parlor**.
 
-The operations with the code `database_unavailable` or `store_unavailable` may have been executed: repeat them with the
-same `clientId`, `Idempotency-Key` or id.
+An operation that fails with `database_unavailable`, `store_unavailable` or `store_full` may have been executed. Repeat it
+with the same `clientId`, `Idempotency-Key` or id. If a conversation was created with an id and without a key, the repeat
+fails with `conversation_exists`.
 ";
 
 const NOTES: &str = "
@@ -33,16 +34,20 @@ const NOTES: &str = "
   manager restart it: the store continues from its last complete flush, and what is missing is read from the database.
 - **Redis: full, down.** Messages are committed to the database, delivered to the sockets of the same node, and applied
   to Redis later. What exists only in Redis, such as presence and typing, is rejected.
-- **PostgreSQL: down.** What the store holds is still served. Everything else fails with `database_unavailable`.
+- **PostgreSQL: down.** Presence, typing and the newest messages of a conversation are served from the store. Operations
+  that read or write rows fail with `database_unavailable`.
 - **PostgreSQL: restarted.** Transactions that were cut fail with `database_unavailable` or are repeated by Parlor. The
   column shows the operations after the restart.
 
 ## What an operator sees
 
-`/readyz` names the part and the code: `{\"ready\": false, \"code\": \"database_full\", \"reason\": …}`. While a node can serve
-reads it stays ready with `\"degraded\": true`; `/readyz?strict` returns 503. If the database does not answer at all,
-`/readyz` returns 503. An outage is logged when it begins and when it ends, with the number of rejected writes, not once
-per request.
+`/readyz` reports each part with its code, for example `{\"ready\": false, \"code\": \"database_full\", \"reason\": …}` for the
+database. A node that can serve reads answers 200 with `\"degraded\": true`; `/readyz?strict` then returns 503. If the
+database does not answer reads, both return 503.
+
+The log has one line when an outage begins, not one per request. A database outage also logs its end, with the number of
+failed writes; a database outage that begins within 60 s of a logged one is not logged. A full Redis is logged once a
+minute with the number of rejected requests, and its end is not logged.
 ";
 
 /// Text of docs/reliability.md.

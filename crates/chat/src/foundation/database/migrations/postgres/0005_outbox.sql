@@ -9,7 +9,7 @@ CREATE TABLE outbox (
     -- JSON; the kind defines the format.
     payload    TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    -- Until then another node applies the entry.
+    -- From this time on, any node may claim the entry.
     due_at     BIGINT NOT NULL,
     -- Increases with each claim. An acknowledgement names the claim, so an older one has no effect.
     claims     BIGINT NOT NULL DEFAULT 0

@@ -8,7 +8,7 @@ CREATE TABLE outbox (
     -- JSON; the kind defines the format.
     payload    TEXT    NOT NULL,
     created_at INTEGER NOT NULL,
-    -- Until then another node applies the entry.
+    -- From this time on, any node may claim the entry.
     due_at     INTEGER NOT NULL,
     -- Increases with each claim. An acknowledgement names the claim, so an older one has no effect.
     claims     INTEGER NOT NULL DEFAULT 0
