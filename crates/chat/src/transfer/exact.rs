@@ -20,6 +20,8 @@ use crate::database::copy::{CellRow, CellValue, ColumnType};
 const SELECT_HEADS: &str = "
     SELECT c.id, c.last_seq, c.rev, c.members_version FROM (VALUES {rows}) AS k CROSS JOIN conversations c
     WHERE c.id = k.column1";
+const SELECT_EXISTING: &str = "
+    SELECT c.id FROM (VALUES {rows}) AS k CROSS JOIN conversations c WHERE c.id = k.column1";
 const SELECT_DELETED: &str = "
     SELECT d.id FROM (VALUES {rows}) AS k CROSS JOIN deleted_conversations d WHERE d.id = k.column1";
 
@@ -111,26 +113,45 @@ fn report_conflicts(outcome: &InsertOutcome, record_type: RecordType) -> LineRes
     Err(LineProblem::of_line(text).at(*line))
 }
 
-/// Fails if a conversation has the id of a deleted one.
+/// Fails if a conversation has the id of a deleted one, or if the file names a conversation of the database as deleted:
+/// the next server would remove its messages.
 async fn check_deleted_ids(
     tx: &mut WriteTransaction,
     page: &[NumberedRecord],
 ) -> Result<(), ImportError> {
     let created = page.iter().filter_map(|it| match &it.record {
-        Record::Conversation(record) => Some((it.line, &record.id)),
+        Record::Conversation(record) => Some((&record.id, it.line)),
         _ => None,
     });
-    let created: HashMap<&String, u64> = created.map(|(line, id)| (id, line)).collect();
-    let ids: Vec<CellRow> = created.keys().map(|id| vec![text(id.as_str())]).collect();
-    let deleted = rows::query_for_rows(tx, SELECT_DELETED, &ids, &[ColumnType::Text]).await?;
-    let mut deleted = deleted.iter().filter_map(|row| match &row[..] {
-        [CellValue::Text(Some(id))] => created.get(id),
-        _ => None,
-    });
-    match deleted.next() {
-        None => Ok(()),
-        Some(line) => Err(deleted_id_problem().at(*line).into()),
+    if let Some(line) = find_line_of_id(tx, SELECT_DELETED, created.collect()).await? {
+        return Err(deleted_id_problem().at(line).into());
     }
+    let deleted = page.iter().filter_map(|it| match &it.record {
+        Record::DeletedConversation(record) => Some((&record.id, it.line)),
+        _ => None,
+    });
+    match find_line_of_id(tx, SELECT_EXISTING, deleted.collect()).await? {
+        None => Ok(()),
+        Some(line) => {
+            let text = "the database contains this conversation, which the file names as deleted; delete it first, or import into an empty database";
+            Err(LineProblem::new("id", text).at(line).into())
+        }
+    }
+}
+
+/// Returns the line of an id that the statement finds.
+async fn find_line_of_id(
+    tx: &mut WriteTransaction,
+    statement: &str,
+    lines: HashMap<&String, u64>,
+) -> Result<Option<u64>, ImportError> {
+    let ids: Vec<CellRow> = lines.keys().map(|id| vec![text(id.as_str())]).collect();
+    let found = rows::query_for_rows(tx, statement, &ids, &[ColumnType::Text]).await?;
+    let mut found = found.iter().filter_map(|row| match &row[..] {
+        [CellValue::Text(Some(id))] => lines.get(id).copied(),
+        _ => None,
+    });
+    Ok(found.next())
 }
 
 /// The problem of a conversation that has the id of a deleted one.

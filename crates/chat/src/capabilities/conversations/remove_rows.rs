@@ -32,7 +32,10 @@ const MAX_MESSAGES_PER_PAGE: i64 = 500;
 const PAGE_PAUSE: Duration = Duration::from_millis(10);
 
 const SELECT_NEXT_DELETION: &str = "
-    SELECT id FROM deleted_conversations WHERE rows_removed_at IS NULL ORDER BY deleted_at, id LIMIT 1";
+    SELECT id FROM deleted_conversations
+    WHERE rows_removed_at IS NULL
+        AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.id = deleted_conversations.id)
+    ORDER BY deleted_at, id LIMIT 1";
 /// Locks the record, unless another node has locked it.
 const LOCK_DELETION: &str = "
     SELECT id FROM deleted_conversations WHERE id = $1 AND rows_removed_at IS NULL FOR UPDATE SKIP LOCKED";

@@ -90,10 +90,10 @@ impl InFlightMessages {
         state.collect_unapplied(now, settled_at);
         state.periods.push_back(Period::starting_at(now));
         while state.periods.len() > 1 && state.periods.front().is_some_and(Period::is_over) {
+            // A message can fail after it was collected and before its period was found to be over.
+            state.collect_unapplied(now, settled_at);
             state.periods.pop_front();
         }
-        // A message can fail after it was collected and before its period was found to be over.
-        state.collect_unapplied(now, settled_at);
         let oldest = state.periods.front().map_or(now, |period| period.start);
         let unapplied = state.unapplied.map_or(oldest, |it| it.since);
         oldest.min(unapplied)

@@ -38,6 +38,10 @@ pub(crate) async fn mark_recent_as_applied(ctx: &ChatContext, database: &Databas
     loop {
         let page = watermark_rows::find_active_conversations(database, period, &after).await?;
         let Some((last, _)) = page.last() else {
+            // The marks expire. A watermark that stayed would make a later server replay these messages.
+            for watermark in &watermarks {
+                watermark_rows::delete(database, watermark).await?;
+            }
             return Ok(());
         };
         after = last.to_string();

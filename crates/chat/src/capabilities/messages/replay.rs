@@ -58,14 +58,19 @@ impl Messages {
     /// Replays messages of this node that could not be applied, and moves its watermark. The background task calls this
     /// every second. Fails if messages are still not applied.
     pub async fn catch_up(&self) -> Result<()> {
+        let commit_timeout = self.database.options().timeout;
         let now = self.ctx.now();
-        let settled_at = now.saturating_add(self.database.options().timeout);
-        self.in_flight.advance(now, settled_at);
+        self.in_flight
+            .advance(now, now.saturating_add(commit_timeout));
         let replayed = match self.in_flight.unapplied() {
             Some(unapplied) => self.replay_unapplied(unapplied, now).await,
             None => Ok(()),
         };
-        let watermark = self.in_flight.advance(self.ctx.now(), settled_at);
+        // A replay can take long, and commits can fail meanwhile.
+        let after = self.ctx.now();
+        let watermark = self
+            .in_flight
+            .advance(after, after.saturating_add(commit_timeout));
         let state = *self.replay_state.lock();
         let is_due = state.written.is_none_or(|written| {
             watermark > written

@@ -199,25 +199,29 @@ impl Unread {
     /// Runs the updates of several conversations in few round trips. Users whose state cannot take an update are
     /// reconciled.
     pub(super) async fn apply_batches(&self, batches: &[UpdateBatch<'_>]) -> Result<()> {
-        let mut pipe = pipe();
-        let mut users = Vec::new();
-        for batch in batches {
-            for updates in batch.updates.chunks(users_per_call(&self.ctx)) {
-                let call = update_call(&self.ctx, batch.conversation, updates);
-                pipe.add_command(call.cmd());
-                users.extend(updates.iter().map(|(user, _)| *user));
+        let calls = batches.iter().flat_map(|batch| {
+            let parts = batch.updates.chunks(users_per_call(&self.ctx));
+            parts.map(|updates| (batch.conversation, updates))
+        });
+        let calls: Vec<_> = calls.collect();
+        let mut cold: HashSet<&UserId> = HashSet::new();
+        for calls in calls.chunks(MAX_USERS_PER_PIPELINE / users_per_call(&self.ctx)) {
+            let mut pipe = pipe();
+            let mut updated = Vec::new();
+            for (conversation, updates) in calls {
+                pipe.add_command(update_call(&self.ctx, conversation, updates).cmd());
+                updated.extend(updates.iter().map(|(user, _)| (*user, *conversation)));
+            }
+            let mut store = self.ctx.store().idempotent();
+            let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
+            for ((user, conversation), reply) in updated.into_iter().zip(replies.iter().flatten()) {
+                match reply {
+                    0 => drop(cold.insert(user)),
+                    2 => report_foreign_counter(&self.ctx, conversation, user),
+                    _ => {}
+                }
             }
         }
-        if users.is_empty() {
-            return Ok(());
-        }
-        let mut store = self.ctx.store().idempotent();
-        let replies: Vec<Vec<i64>> = pipe.query_async(&mut store).await?;
-        let replies = users.into_iter().zip(replies.into_iter().flatten());
-        let cold: HashSet<&UserId> = replies
-            .filter(|(_, reply)| *reply != 1)
-            .map(|(user, _)| user)
-            .collect();
         let cold: Vec<UserId> = cold.into_iter().cloned().collect();
         Box::pin(self.reconcile_users(&cold, None)).await
     }
@@ -257,16 +261,20 @@ pub(super) async fn run_updates<'u>(
         for ((user, _), reply) in replies {
             match reply {
                 0 => cold.push(*user),
-                2 => FOREIGN_COUNTER.report(&format!(
-                    "{} or {}",
-                    ctx.keys().unread(user, conversation),
-                    ctx.keys().unread_total(user)
-                )),
+                2 => report_foreign_counter(ctx, conversation, user),
                 _ => {}
             }
         }
     }
     Ok(cold)
+}
+
+fn report_foreign_counter(ctx: &ChatContext, conversation: &ConversationId, user: &UserId) {
+    FOREIGN_COUNTER.report(&format!(
+        "{} or {}",
+        ctx.keys().unread(user, conversation),
+        ctx.keys().unread_total(user)
+    ));
 }
 
 /// Number of users per script call. In cluster mode the users of a call would have to share a hash slot.

@@ -1,7 +1,8 @@
 //! Write transactions.
 //!
 //! Invariants:
-//! 1. A transaction on SQLite holds the write lock from before it begins until after it ends.
+//! 1. A transaction on SQLite holds the write lock from before it begins until after its commit. One that is dropped is
+//!    rolled back shortly after the lock is released; the busy timeout of the connections covers this.
 //! 2. A commit returns within `database.timeout`. After a timeout its result is not known.
 //! 3. A failed transaction has no effect on the next one: a connection that is left in a transaction is closed.
 
@@ -10,6 +11,7 @@ use std::io;
 use sqlx::{Postgres, Sqlite};
 use tokio::time::timeout;
 
+use super::error::classify_error;
 use super::{Database, PerBackend, SqliteWriteGuard};
 
 /// A write transaction. It is rolled back unless it is committed. Run statements with
@@ -26,7 +28,10 @@ impl Database {
     pub async fn begin(&self) -> Result<WriteTransaction, sqlx::Error> {
         match self.pools() {
             PerBackend::Sqlite(sqlite) => {
-                let write_guard = sqlite.lock_writes().await?;
+                let locked = sqlite.lock_writes().await;
+                let write_guard = locked.inspect_err(|error| {
+                    self.record_failed_write(classify_error(error), error);
+                })?;
                 // A transaction that begins with a read cannot write if another one has written meanwhile.
                 let begun = sqlite.write_pool.begin_with("BEGIN IMMEDIATE").await?;
                 Ok(WriteTransaction {

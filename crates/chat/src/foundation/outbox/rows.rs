@@ -1,9 +1,10 @@
 //! Rows of the outbox.
 //!
 //! Invariants:
-//! 1. Claims run one after the other: under the write lock of SQLite, or an advisory lock of PostgreSQL. Two nodes
-//!    therefore never apply entries of one subject at the same time, and never the same entry.
-//! 2. An entry is not claimed while an earlier one of its subject is claimed or waits for a repetition.
+//! 1. Claims run one after the other: under the write lock of SQLite, or an advisory lock of PostgreSQL. Two nodes apply
+//!    the same entry only after a claim has ended, or during a drain; the number of the claim makes the older
+//!    acknowledgement ineffective.
+//! 2. Except in a drain, an entry is not claimed while an earlier one of its subject is claimed or waits for a repetition.
 
 use std::time::Duration;
 

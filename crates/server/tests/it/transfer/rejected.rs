@@ -276,3 +276,29 @@ async fn an_import_into_a_running_system_is_refused() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn an_export_that_names_a_conversation_of_the_database_as_deleted_is_rejected() {
+    let day = "2024-01-01T00:00:00Z";
+    let target = Target::sqlite();
+    target
+        .import_lines(&[
+            conversation("c1", day),
+            message("c1", "m1", "a", "2024-02-01T00:00:00Z"),
+        ])
+        .await;
+    let before = target.export().await;
+    let header: Value = serde_json::from_str(before.lines().next().unwrap()).unwrap();
+    let file = target.file(&[
+        header,
+        json!({ "type": "deletedConversation", "id": "c1", "deletedAt": day }),
+        json!({ "type": "end", "records": 1 }),
+    ]);
+    let refused = target.import(&file).await;
+    let problem = "line 2, field `id`: the database contains this conversation";
+    assert!(
+        refused.exit_code == 1 && refused.stdout.contains(problem),
+        "{refused:?}"
+    );
+    assert_eq!(target.export().await, before);
+}

@@ -148,7 +148,7 @@ impl WriteJob {
     }
 
     /// Returns the job, or rejects it if it has waited longer than the timeout.
-    fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
+    pub(super) fn reject_if_expired(self, timeout: Duration) -> Option<Self> {
         if self.queued_at.elapsed() > timeout {
             self.reply.send(Err(commit_error::queue_timeout()));
             return None;

@@ -98,6 +98,9 @@ struct SqliteWriter {
 impl SqliteWriter {
     fn write_batch(&mut self, first: WriteJob, queue: &mut mpsc::Receiver<WriteJob>) {
         let timeout = self.database.options().timeout;
+        let Some(first) = first.reject_if_expired(timeout) else {
+            return;
+        };
         if self.last_batch_size.max(1 + queue.len()) >= MIN_BATCH_TO_GATHER {
             wait_for_more(queue);
         }
@@ -106,7 +109,9 @@ impl SqliteWriter {
             Ok(lock) => Some(lock),
             Err(error) => {
                 // The messages behind it have waited for a shorter time.
-                finish_batch(vec![first], Err(error), &*self.observer);
+                let failed = Err(error);
+                CommitError::record(&failed, &self.database);
+                finish_batch(vec![first], failed, &*self.observer);
                 return;
             }
         };
